@@ -22,11 +22,12 @@ test-system: .venv/test-ready .venv/js-ready  ## kill runs, a season, grids, bui
 
 test-all: test test-system proofs  ## all tests, and the machine-checked theorems (needs Coq)
 
-check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
+check: .venv/test-ready .venv/js-ready  ## format, style, types, imports, wording
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_words.py
 	@if command -v npm >/dev/null; then cd clients/js && npm run --silent check; fi
 
 proofs:  ## the machine-checked theorems and their spoilt variants; needs Coq, installs nothing
@@ -62,6 +63,7 @@ figures: .venv/test-ready  ## every picture of the documents, from code
 client: .venv/js-ready  ## the JavaScript client, built anew for the pages of the package
 	cd clients/js && rm -rf dist && npm run --silent build
 	rm -f $(PAGES)/*.js && cp clients/js/dist/bundle/*.js $(PAGES)
+	cp clients/js/dist/pages/static/*.js docs/pages
 
 docs: .venv/test-ready  ## the documents as a site, in build/site; a warning or a dead link is an error
 	$(BIN)/python scripts/document_pages.py
@@ -85,8 +87,8 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(ALL)]"
 	@touch $@ .venv/demo-ready
 
-.venv/js-ready: .venv/bin/python clients/js/package-lock.json
-	@if command -v npm >/dev/null; then cd clients/js && npm ci --silent; \
+.venv/js-ready: .venv/bin/python clients/js/package-lock.json tests/browser/npm/package-lock.json
+	@if command -v npm >/dev/null; then (cd clients/js && npm ci --silent) && cd tests/browser/npm && npm ci --silent; \
 	else echo "npm is not installed: the JavaScript client is not tested (Debian: apt-get install nodejs npm)"; fi
 	@touch $@
 
@@ -95,4 +97,4 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 	@touch $@
 
 clean:
-	rm -rf .venv dist demo.png clients/js/node_modules clients/js/dist
+	rm -rf .venv dist demo.png clients/js/node_modules clients/js/dist tests/browser/npm/node_modules

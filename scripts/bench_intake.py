@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 from bench_machine import cpu_seconds, disk_bytes, held_to, postgres_seconds
 from bench_tasks import USERS, new_task, say
@@ -44,7 +43,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             database(store, place) as url,
             server(place, url, args.target, workers, tls=args.tls) as running,
         ):
-            base, tokens, task, program = running
+            base, operator, tokens, task, program = running
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
             print(
@@ -54,7 +53,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
                 + (f", each held to {args.core_share:g} of a core" if args.core_share else "")
             )
             measured(folder, base, tokens, task, program, args)
-            batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
+            batches = call("GET", f"{base}/status", operator).json()["tasks"][0]["batches"]
             gone = sum(batch["state"] == "deleted" for batch in batches)
             say("batches ordered, delivered and deleted meanwhile", f"{gone} of {len(batches)}")
 
@@ -96,7 +95,7 @@ def measured(
 
 @contextlib.contextmanager
 def database(store: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty store; PostgreSQL gets a server of its own, as the tests start it."""
+    """The URL of an empty store; PostgreSQL gets a fresh server, as in the tests."""
     folder.mkdir()
     if store == "sqlite":
         yield f"sqlite:{folder}/intake.db"
@@ -115,9 +114,9 @@ def database(store: str, folder: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def server(
     folder: Path, store: str, target: dict[str, str], workers: int, *, tls: bool
-) -> Iterator[tuple[str, list[str], Task, int]]:
-    """A shuffler (its address and its process) with a task and many enrolled clients, and somebody
-    who takes its batches."""
+) -> Iterator[tuple[str, str, list[str], Task, int]]:
+    """A shuffler (its address, its operator's token and its process) with a task and many enrolled
+    clients, and somebody who takes its batches."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = new_tokens()
     config = folder / "bench.toml"
@@ -142,7 +141,8 @@ def server(
         base = f"{'https' if tls else 'http'}://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
         register(task, base, secrets["collector at shuffler"], signing)
-        yield base, enrolled(base, secrets["operator"]), task, running.pid
+        operator = secrets["operator"]
+        yield base, operator, enrolled(base, operator), task, running.pid
     finally:
         running.terminate()
         running.wait(60)
@@ -235,7 +235,7 @@ async def load(
 
 
 def request(task: Task, header: bytes, token: str) -> bytes:
-    """A POST of random bytes under a report id of its own: the shuffler cannot tell them from
+    """A POST of random bytes under a fresh report id: the shuffler cannot tell them from
     encrypted messages."""
     size = task.report_bytes - REPORT_HEADER_BYTES
     head = (

@@ -63,7 +63,7 @@ def _remove(group: Path) -> None:
 
 
 def writes(path: Path, size: int) -> float:
-    """How often so many bytes can be written and synced in a second."""
+    """How often `size` bytes can be written and synced in a second."""
     data, count = os.urandom(size), 100
     begin = time.perf_counter()
     with open(path, "wb") as out:

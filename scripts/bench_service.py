@@ -124,7 +124,7 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
 
 
 def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
-    """So many messages, by turns a +1 of cell 0 and a dummy."""
+    """Messages, by turns a +1 of cell 0 and a dummy."""
     return encrypt_all((DUMMY_NUMBER if number % 2 else 1 for number in range(count)), key, task_id)
 
 
@@ -167,7 +167,7 @@ def bench_batch(folder: Path, args: argparse.Namespace) -> None:
 
 
 def write_messages(path: Path, task: Task, total: int) -> None:
-    """So many encrypted messages, made by all cores."""
+    """Encrypted messages, made by all cores."""
     size = 1 << 14
     counts = [min(size, total - start) for start in range(0, total, size)]
     with open(path, "wb") as out, multiprocessing.Pool() as pool:

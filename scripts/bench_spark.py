@@ -2,7 +2,7 @@
 
     python scripts/bench_spark.py [--rows 10000000 100000000] [--cores 1 2] [--json FILE]
 
-Every setting runs in a program of its own; each line is the best of several runs, taken in turns
+Every setting runs as a separate program; each line is the best of several runs, taken in turns
 with what it is compared with.
 """
 

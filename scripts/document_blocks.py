@@ -29,7 +29,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "docs/tutorial.md", *sorted((ROOT / "docs/how-to").glob("*.md"))]
+PAGES = [
+    *(ROOT / "docs" / name for name in ("tutorial.md", "browser.md", "spark.md", "gallery.md")),
+    *sorted((ROOT / "docs/how-to").glob("*.md")),
+]
 BLOCK = re.compile(r"^```(?P<kind>[^\n{]*)\n(?P<body>.*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"\b[0-9a-f]{16,}\b|[-−+]?\d[\d,.e]*")
 PORTS = (8801, 8802)
@@ -76,7 +79,7 @@ def steps(text: str) -> Iterator[Step]:
 
 
 class Walk:
-    """A shell and an interpreter in a folder of their own, for the blocks of one page."""
+    """A shell and an interpreter in a fresh folder, for the blocks of one page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from document_blocks import steps
 
 from shuffledp.baselines import Setting
 from shuffledp.baselines.base import QueryName
@@ -92,7 +98,7 @@ def blocks(queries: Iterable[QueryName] = tuple(SETTINGS)) -> dict[str, str]:
 
 
 def place_of(text: str, name: str) -> slice:
-    """Where a generated part stands in the page: between the two marks with its name."""
+    """Where a generated part is in the page: between the two marks with its name."""
     pattern = rf"<!-- {name}: [^\n]* -->\n(.*?)\n<!-- end {name} -->"
     found = re.search(pattern, text, re.DOTALL)
     if found is None:
@@ -114,9 +120,22 @@ def write_tables(path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def draw_gallery(folder: Path) -> None:
+    """Runs the Python blocks of docs/gallery.md, whose pictures are the page's."""
+    text = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    code = "\n".join(step.code for step in steps(text) if step.kind == "python")
+    with TemporaryDirectory() as name:
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=name, check=True, stdout=subprocess.DEVNULL
+        )
+        for picture in sorted(Path(name).glob("gallery-*.png")):
+            shutil.copyfile(picture, folder / picture.name)
+
+
 def draw(folder: Path) -> None:
     """Draws all pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
+    draw_gallery(folder)
     for query, setting in SETTINGS.items():
         frontier(compare(query, setting), str(folder / f"frontier-{query}.png"))
         print(folder / f"frontier-{query}.png")

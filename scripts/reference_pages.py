@@ -6,7 +6,8 @@ import argparse
 import ast
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import shuffledp
@@ -23,9 +24,10 @@ REFUSALS = ("Problem", "_end")
 
 PYTHON = """# Python
 
-Everything that `import shuffledp` gives, from its docstrings; their examples are run by the tests.
-Queries run on Spark if their data is a Spark DataFrame. Words are explained in the
-[glossary](../glossary.md), what a column may hold in [data](../data.md)."""
+Every public name of `import shuffledp`, each with a page of its options, errors and an example that
+the tests run. Queries run on Spark if their data is a Spark DataFrame. The
+[glossary](../glossary.md) explains words, [data](../data.md) what a column may hold (CSV, Parquet,
+pandas, Polars, Excel)."""
 
 COMMAND_LINE = """# Command line
 
@@ -36,30 +38,54 @@ PROBLEM_CODES = """# Problem codes
 
 Both servers refuse with problem details (RFC 9457, `application/problem+json`). The code is the end
 of `type`, for example `urn:shuffledp:problem:task-closed`. This table is read off the code of the
-servers; … stands for what is filled in. An answer with `retry_after` says after how many seconds
+servers; … is filled in at run time. An answer with `retry_after` says after how many seconds
 the same request can be sent again. What a client has to do about each is in
-[the protocol](../protocol.md), what an operator has to do in [the service](../service.md).
+[the protocol](../protocol.md), what an operator has to do in
+[run the service](../how-to/run-service.md).
 
 | code | status | what it says |
 |---|---|---|"""
 
 
-def python_page() -> str:
-    """All names of `import shuffledp`, by what they are; Sphinx fills in their docstrings."""
+def public_names() -> dict[str, list[str]]:
+    """All names of `import shuffledp`, by what they are."""
     groups: dict[str, list[str]] = {"Queries": [], "Planners": [], "Proofs": [], "Classes": []}
-    errors: list[str] = []
-    for name in sorted(set(shuffledp.__all__) - {"__version__"}):
+    groups |= {"Data": ["samples"], "Errors": []}
+    for name in sorted(set(shuffledp.__all__) - {"__version__", "samples"}):
         thing = getattr(shuffledp, name)
         if inspect.isclass(thing):
-            (errors if issubclass(thing, Exception) else groups["Classes"]).append(name)
+            groups["Errors" if issubclass(thing, Exception) else "Classes"].append(name)
         elif name.startswith("plan_"):
             groups["Planners"].append(name)
         else:
             groups["Proofs" if name in ("certify", "verify") else "Queries"].append(name)
+    return groups
+
+
+def python_page() -> str:
+    """All public names with what they do, linked to their pages."""
     lines = [PYTHON]
-    for title, names in [*groups.items(), ("Errors", errors)]:
-        lines += ["", f"## {title}", ""]
-        lines += [directive(name) for name in names]
+    for title, names in public_names().items():
+        lines += ["", f"## {title}", "", "| name | what it is |", "|---|---|"]
+        for name in names:
+            said = (inspect.getdoc(getattr(shuffledp, name)) or "").split("\n\n")[0]
+            lines.append(f"| [`{name}`](python/{name}.md) | {' '.join(said.split())} |")
+    pages = [f"{name} <python/{name}>" for names in public_names().values() for name in names]
+    return "\n".join([*lines, "", "```{toctree}", ":hidden:", *pages, "```"])
+
+
+def name_page(name: str) -> str:
+    """One public name: Sphinx fills in its docstring; then its command and its source."""
+    thing = getattr(shuffledp, name)
+    lines = [f"# {name}", "", directive(name)]
+    query = name.replace("_", "-")
+    if query in CALLED:
+        lines += [f"**Command line:** [`shuffledp {query}`](../commands.md#shuffledp-{query})."]
+    source = Path(inspect.getsourcefile(thing) or "").resolve()
+    if query in CALLED:
+        source = Path(inspect.getsourcefile(CALLED[query]) or "").resolve()
+    shown = source.relative_to(ROOT).as_posix()
+    lines += ["", f"**Source:** [{shown}](../../../{shown})"]
     return "\n".join(lines)
 
 
@@ -77,7 +103,9 @@ def query_table() -> list[str]:
 
 def directive(name: str) -> str:
     """What makes Sphinx write about a name."""
-    kind = "autofunction" if inspect.isfunction(getattr(shuffledp, name)) else "autoclass"
+    thing = getattr(shuffledp, name)
+    kind = "autofunction" if inspect.isfunction(thing) else "autoclass"
+    kind = "automodule" if inspect.ismodule(thing) else kind
     return f"```{{eval-rst}}\n.. {kind} :: shuffledp.{name}\n```\n".replace(" ::", "::")
 
 
@@ -151,8 +179,13 @@ def problems_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "reference/python.md": python_page,
+    **{
+        f"reference/python/{name}.md": partial(name_page, name)
+        for names in public_names().values()
+        for name in names
+    },
     "reference/commands.md": commands_page,
     "reference/problems.md": problems_page,
 }

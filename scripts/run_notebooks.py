@@ -1,4 +1,4 @@
-"""Runs the notebooks, each in a kernel and a folder of its own.
+"""Runs the notebooks, each with a fresh kernel in a fresh folder.
 
     python scripts/run_notebooks.py [--write] [NOTEBOOK …]
 

@@ -20,8 +20,10 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
-from shuffledp.cells.base import independent_cell
+from shuffledp.cells.sparse import plan_sparse
+from shuffledp.queries.frequencies.hashed import HashedProtocol
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
 from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.rules import BatchRule
@@ -111,27 +113,26 @@ def make_tasks() -> dict[str, Task]:
 
 
 def frequency_tasks() -> dict[str, Task]:
-    """Tasks of the last step of the protocol page: frequencies of labels of any domain, in groups
-    of one cell and of four."""
-    found = {}
-    for cell in ("bounded", "paper"):
-        for name, k, plan in (
-            ("frequencies", 2, PLANS["count"](cell)),
-            ("frequencies of numbers", 4, plan_histogram(100, 1, 4, mse_overhead=16, cell=cell)),
-        ):
-            name = f"{name}, {cell}"
-            protocol = FrequenciesProtocol(
-                epsilon=F(1),
-                reports=700,
-                groups=5,
-                cells_per_group=k,
-                cell=independent_cell(plan.protocol.cells[0]),
-                spread=F(100),
-                hash_seed=hashlib.sha256(name.encode()).hexdigest(),
-                candidates=("a", "ä 🙂") if k == 2 else (),
-            )
-            found[name] = make_task(certify(protocol).to_dict(), name)
-    return found
+    """Tasks of the last step of the protocol page: labels of any domain, and words."""
+    cell = plan_sparse(100, 128, 1, max_messages=6)
+    protocols: dict[str, HashedProtocol[Any]] = {
+        "frequencies": FrequenciesProtocol(
+            epsilon=F(1), cell=cell, hash_seed=_seed("frequencies"), candidates=("a", "ä 🙂")
+        ),
+        "frequencies of numbers": FrequenciesProtocol(
+            epsilon=F(1), cell=cell, hash_seed=_seed("numbers")
+        ),
+        "heavy hitters": HeavyHittersProtocol(
+            epsilon=F(1), cell=cell, hash_seed=_seed("words"), id_bits=16
+        ),
+    }
+    return {
+        name: make_task(certify(protocol).to_dict(), name) for name, protocol in protocols.items()
+    }
+
+
+def _seed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def group_tasks() -> dict[str, Task]:

@@ -142,6 +142,7 @@ VALUES: dict[str, list[Any]] = {
     "quantiles of seconds": ["1969-12-31T23:59:59", "1970-01-01T00:00:00"],
     "frequencies": ["a", "ä 🙂", "", "fourteen bytes", "any other text of some length"],
     "frequencies of numbers": [0, 1, 999_999, 123_456, 7],
+    "heavy hitters": ["a", "", "zum", "Zürich 42", "日本語", "čaj …", "the end"],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
     "count by group": [["ä", 1], ["", 1], ["", 0]],
     "integer sum by group": [[7, 3], [-1, 1], [0, 0], [0, 2]],

@@ -114,18 +114,42 @@ def bounded_plans() -> dict[str, Plan[Any]]:
         "bounded count, padded": shuffledp.plan_count(10**4, 1, padded=True, cell=kind),
         "bounded integer sum": shuffledp.plan_integer_sum(10**4, 1, 5, cell=kind),
         "bounded histogram": shuffledp.plan_histogram(10**4, 1, 4, cell=kind),
-        "bounded frequencies, one cell per group": _fixed(
-            shuffledp.plan_frequencies(10**5, 1, max_messages=40, padded=True, cell=kind)
-        ),
-        "bounded frequencies, several cells per group": _fixed(
-            shuffledp.plan_frequencies(10**5, 1, rmse=150, candidates=["ä", ""], cell=kind)
-        ),
-        "bounded heavy hitters": _fixed(
-            shuffledp.plan_heavy_hitters(10**5, 2, length=4, max_messages=60, cell=kind)
-        ),
         "bounded real sum": shuffledp.plan_real_sum(10**4, 1, padded=True, cell=kind),
         "bounded quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64, cell=kind),
     }
+
+
+def label_plans() -> dict[str, Plan[Any]]:
+    """Plans for labels of any domain, on a sparse cell."""
+    return {
+        "frequencies": _fixed(shuffledp.plan_frequencies(10**5, 1)),
+        "heavy hitters": _fixed(shuffledp.plan_heavy_hitters(10**4, 2)),
+    }
+
+
+def weaker(data: Data) -> None:
+    """A thousandth less muting."""
+    cell = data["protocol"]["cell"]
+    lost = Fraction(cell["muted"]) / 1000
+    cell["muted"] = str(Fraction(cell["muted"]) - lost)
+    cell["data"] = str(Fraction(cell["data"]) + lost)
+
+
+def other_buckets(data: Data) -> None:
+    """Three buckets fewer than the hash gives."""
+    data["protocol"]["cell"]["buckets"] -= 3
+
+
+def more_users(data: Data) -> None:
+    """Noise for fewer users than are claimed."""
+    data["users"] += 1
+
+
+LABEL_ATTACKS = {
+    "less muting": weaker,
+    "buckets that are no power of two": other_buckets,
+    "other users": more_users,
+}
 
 
 def group_plans() -> dict[str, Plan[Any]]:
@@ -144,10 +168,11 @@ ATTACKED = (
     "real sum",
     "bounded count",
     "bounded integer sum",
-    "bounded frequencies, one cell per group",
     "bounded real sum",
     "count by group",
     "mean by group",
+    "frequencies",
+    "heavy hitters",
 )
 
 
@@ -157,6 +182,7 @@ def main() -> None:
         (paper_plans(), PAPER_ATTACKS),
         (bounded_plans(), BOUNDED_ATTACKS),
         (group_plans(), GROUP_ATTACKS),
+        (label_plans(), LABEL_ATTACKS),
     ):
         for name, plan in plans.items():
             data = plan.certificate.to_dict()

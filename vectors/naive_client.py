@@ -61,50 +61,91 @@ CELLS = {"bounded": bounded_cell, "paper": paper_cell}
 # Queries: the cells in the order of their numbers, each with the value that it holds
 
 
-PRIME = (1 << 61) - 1
-
-
-def expanded(protocol: Data, use: str, begin: int, size: int) -> int:
-    """The number in bytes begin..begin+size−1 of a use of the seed, little-endian."""
-    head = f"shuffledp hash {use} ".encode() + bytes.fromhex(protocol["hash_seed"])
-    blocks = range(begin // 32, (begin + size - 1) // 32 + 1)
-    data = b"".join(hashlib.sha256(head + at.to_bytes(4, "big")).digest() for at in blocks)
-    at = begin - begin // 32 * 32
-    return int.from_bytes(data[at : at + size], "little")
-
-
-def label_number(protocol: Data, value: str | int) -> int:
-    """A label as a number of 64 bits."""
+def label_hash(protocol: Data, value: str | int) -> bytes:
+    seed = bytes.fromhex(protocol["hash_seed"])
     if isinstance(value, int):
-        return value % 2**64
-    point = next(
-        number
-        for at in range(8)
-        if (number := expanded(protocol, "point", 8 * at, 8) & PRIME) < PRIME
-    )
-    text, total = value.encode() + b"\x01", 1
-    for at in range(0, len(text), 7):
-        total = (total * point + int.from_bytes(text[at : at + 7], "little")) % PRIME
-    return total
+        label = b"\x01" + (value % 2**64).to_bytes(8, "little")
+    else:
+        label = b"\x00" + value.encode()
+    return hashlib.sha256(b"shuffledp label " + seed + label).digest()
 
 
-def frequencies(protocol: Data, value: str | int, words: Words) -> list[tuple[int, int]]:
-    """What every cell and every counter of the roll call sends."""
-    groups, k = protocol["groups"], protocol["cells_per_group"]
-    while (word := words.next()) >= 2**64 // groups * groups:
+def number_at(data: bytes, index: int) -> int:
+    """The number in eight bytes, the least significant first."""
+    return int.from_bytes(data[8 * index : 8 * index + 8], "little")
+
+
+def below(bound: int, words: Words) -> int:
+    while (word := words.next()) >= 2**64 // bound * bound:
         pass
-    group, bits = word % groups, k.bit_length() - 1
-    place = expanded(protocol, "shifts", 4 * group, 4) & (k - 1)
-    number = label_number(protocol, value)
-    for bit in range(bits):
-        row = expanded(protocol, "matrices", 8 * (group * bits + bit), 8)
-        place ^= ((row & number).bit_count() & 1) << bit
-    held = [int(place == cell) for cell in range(k)] if k > 2 else [place]
-    sent = [(0, 0)] * (groups * len(held))
-    for cell, one in enumerate(held):
-        kind = CELLS[protocol["cell"]["kind"]]
-        sent[group * len(held) + cell] = kind(protocol["cell"], one, words)
-    return sent + [(int(one == group), 0) for one in range(groups)]
+    return word % bound
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+TWO_UNITS = (
+    "0123456789 !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    "ßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿ"
+    "абвгдежзийклмнопрстуфхцчшщъыьэюяё"
+    "čćěřšžůłąęśźżńőűğışœ’–€“”…"
+)
+
+
+def symbols(word: str) -> list[int]:
+    """What each row of a word carries."""
+    units: list[int] = []
+    for letter in word:
+        if letter in LETTERS:
+            units.append(LETTERS.index(letter))
+        elif letter in TWO_UNITS:
+            units += [26 + TWO_UNITS.index(letter) // 32, TWO_UNITS.index(letter) % 32]
+        else:
+            units += [31, *(ord(letter) >> shift & 31 for shift in (20, 15, 10, 5, 0))]
+    units = units or [31]
+    units[-1] += 32
+    return units + [0] * (3 - len(units))
+
+
+def hashed_bucket(protocol: Data, value: str | int, words: Words) -> int:
+    """The bucket of a label in one of two rows, or of one row of a word."""
+    buckets, digest = int(protocol["cell"]["buckets"]), label_hash(protocol, value)
+    if protocol["query"] == "frequencies":
+        row = below(2, words)
+        return row * buckets // 2 + number_at(digest, row) % (buckets // 2)
+    assert isinstance(value, str)
+    carried = symbols(value)
+    row, word_id = below(len(carried), words), number_at(digest, 0) % 2 ** int(protocol["id_bits"])
+    seed = bytes.fromhex(protocol["hash_seed"])
+    key = number_at(hashlib.sha256(b"shuffledp rows " + seed).digest(), 0)
+    z = (key + (word_id * 2**32 + row) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    z ^= z >> 31
+    return int(64 * ((z >> 6) % (buckets // 64)) + (carried[row] + z) % 64)
+
+
+def whole_below(bound: int, words: Words) -> int:
+    """⌊U·bound⌋ of a uniform U, with as many words as it takes to know it."""
+    value, bits = words.next(), 64
+    while value * bound >> bits != ((value + 1) * bound - 1) >> bits:
+        value, bits = value << 64 | words.next(), bits + 64
+    return value * bound >> bits
+
+
+def sparse_cell(cell: Data, bucket: int, words: Words) -> list[tuple[int, int]]:
+    """What a user sends to every bucket of a sparse cell."""
+    buckets, users, cut = cell["buckets"], cell["users"], cell["cut"]
+    branch = finite([F(cell[name]) for name in ("data", "muted", "jump")]).draw(words)
+    size = cut + 1
+    if branch < 2:
+        size = cut_negative_binomial(F(buckets, users), F(cell["decay"]), cut).draw(words)
+    tokens: list[int] = []
+    for at in range(size):
+        number = whole_below(buckets + at * users, words)
+        tokens.append(number if number < buckets else tokens[(number - buckets) // users])
+    if branch == 0:
+        tokens.append(bucket)
+    return [(tokens.count(one), 0) for one in range(buckets)]
 
 
 def encoded(protocol: Data, value: Any) -> list[tuple[Data, int]]:
@@ -178,8 +219,8 @@ def quantiles(protocol: Data, value: Any) -> list[tuple[Data, int]]:
 
 def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]]:
     """How many +1 and −1 each cell sends, and after the cells what public counters get."""
-    if protocol["query"] == "frequencies":
-        return frequencies(protocol, value, words)
+    if protocol["query"] in ("frequencies", "heavy-hitters"):
+        return sparse_cell(protocol["cell"], hashed_bucket(protocol, value, words), words)
     public: list[tuple[int, int]] = []
     if protocol["query"] == "real-sum":
         cells, public = real_sum(protocol, value, words)

@@ -18,7 +18,6 @@ from shuffledp.errors import (
     PrivacyViolation,
     SeededError,
     ShortBatchError,
-    ShortGroupError,
     ShuffleDPError,
     Undecided,
     ValueOutOfRange,
@@ -44,6 +43,7 @@ from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
+from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.result import CrosstabResult
 from shuffledp.queries.integer_sum.planner import plan_integer_sum
@@ -62,6 +62,7 @@ __all__ = [
     "Estimate",
     "FrequenciesResult",
     "GroupsResult",
+    "HeavyHittersResult",
     "HistogramResult",
     "InputError",
     "Ledger",
@@ -76,7 +77,6 @@ __all__ = [
     "SeededEntropy",
     "SeededError",
     "ShortBatchError",
-    "ShortGroupError",
     "ShuffleDPError",
     "Undecided",
     "ValueOutOfRange",

@@ -3,11 +3,11 @@
     ShuffleDPError
     ├── InputError              what the caller gave is not allowed
     │   ├── ParameterError      ε, a target, a size, a file format … (also a ValueError)
+    │   │   └── LedgerBroken    lines of a ledger were edited or removed
     │   ├── DataError           a column or file cannot be used as it is
     │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
     │   └── SeededError         seeded randomness where only the operating system's will do
     ├── ShortBatchError         fewer reports than the guarantee needs
-    │   └── ShortGroupError     fewer of them in one of several groups of users
     ├── PlanningError           no parameters reach this target; says why
     ├── CertificateError        a certificate could not be given
     │   ├── PrivacyViolation    the inequality fails; carries the witness
@@ -36,6 +36,10 @@ class ParameterError(InputError, ValueError):
     """A parameter is outside its domain."""
 
 
+class LedgerBroken(ParameterError):
+    """Lines of a ledger were edited or removed; nothing was spent."""
+
+
 class DataError(InputError):
     """A column or file cannot be used as it is."""
 
@@ -55,20 +59,6 @@ class ShortBatchError(ShuffleDPError):
         super().__init__(
             f"The batch holds {have:,} of the {need:,} reports that the privacy guarantee needs; "
             "wait for more reports, or plan for fewer users."
-        )
-        self.have = have
-        self.need = need
-
-
-class ShortGroupError(ShortBatchError):
-    """A group of users has fewer reports than the guarantee needs; nothing was released."""
-
-    def __init__(self, have: int, need: int) -> None:
-        ShuffleDPError.__init__(
-            self,
-            f"The smallest group of users has {have:,} of the {need:,} reports that the privacy "
-            "guarantee needs in each group; nothing was released: ask again, which draws the "
-            "groups anew, or plan for fewer users or groups.",
         )
         self.have = have
         self.need = need

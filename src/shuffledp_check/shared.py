@@ -1,9 +1,9 @@
-"""An independent check of cells that share their way up: fractions from the standard library.
+"""An independent check of cells that share their way up: integers from the standard library.
 
     python -m shuffledp_check.shared FILE     (a list of entries like vectors/shared.json)
 
 It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its unsafe
-side by a fraction of 256 significant bits. What is checked, and why it is enough, is stated in
+side by a number of 256 significant bits. What is checked, and why it is enough, is stated in
 docs/mathematics.md, "Cells that share their way up".
 """
 
@@ -14,10 +14,11 @@ from fractions import Fraction
 from math import comb, prod
 from typing import Any
 
-from shuffledp_check.bounded import BoundedCell, Rejected, above, check_files
+from shuffledp_check.bounded import BoundedCell, High, Rejected, check_files
 
 MOST_TOGETHER = 24
 MOST_COMBINATIONS = 1 << 24
+SHARED = "shared way up"
 
 
 class SharedCell(BoundedCell):
@@ -44,29 +45,27 @@ class SharedCell(BoundedCell):
             raise Rejected("the largest decay or the others' odds are outside their domain")
         self.most_messages = self.down.z + self.down.w + self.largest + 2 * self.cut + 1
 
-    def check_up(self) -> None:
+    def check_up(self) -> str:
         self.up.check_loss()
-        if self.up.share() * self.others > 1:
+        if (self.up.share() * self.others).exceeds(1):
             raise Rejected("the odds of the cell's own jumps are too small")
         for parts, odds in enumerate(self.stray_odds, start=2):
-            if self.stray_claim(parts) > odds:
+            if (self.stray_claim(parts) * (1 / odds)).exceeds(1):
                 raise Rejected(f"the odds of stray jumps with {parts} parts are too small")
+        return SHARED
 
-    def stray_claim(self, parts: int) -> Fraction:
+    def stray_claim(self, parts: int) -> High:
         """At least m(rρ)^q·β*^(Z+1)·C(k,q)·C(Z,q−1)·N(D+1) / ((Z+2−q)·A), q parts, A = 1−β^D."""
         m, cut = self.users, self.cut
-        share = Fraction(1, m)  # r·ρ
-        for i in range(1, cut + 1):
-            share = above(share * (1 + Fraction(1, m * i)))
-        claim = Fraction(m * self.others * (self.largest + 1))
-        claim *= comb(self.cells, parts) * comb(cut, parts - 1)
-        for factor, times in ((share, parts), (self.decay, cut + 1)):
-            for _ in range(times):
-                claim = above(claim * factor)
-        spare = 1 - self.up.power(self.largest)
-        if spare <= 0:
-            raise Rejected("the decay is too close to 1")
-        return above(claim / ((cut + 2 - parts) * spare))
+        share = self.up.ratios()[cut].scaled(1, m)  # r·ρ
+        claim = High(m * self.others * (self.largest + 1))
+        claim = claim * comb(self.cells, parts) * comb(cut, parts - 1)
+        for _ in range(parts):
+            claim = claim * share
+        for _ in range(cut + 1):
+            claim = claim * self.decay
+        found: High = claim / self.up.spare() / (cut + 2 - parts)
+        return found
 
 
 def check_together(cells: Sequence[SharedCell]) -> None:

@@ -62,10 +62,10 @@ def test_plans_and_results_say_the_querys_name_in_json() -> None:
         (shuffledp.plan_integer_sum(50, 8, 2), np.ones(50, int), "integer-sum"),
         (shuffledp.plan_real_sum(50, 8), reals, "real-sum"),
         (shuffledp.plan_histogram(50, 8, 2), np.ones(50, int), "histogram"),
-        (shuffledp.plan_frequencies(5_000, 8, rmse=200), np.ones(5_000, int), "frequencies"),
+        (shuffledp.plan_frequencies(500, 8), np.ones(500, int), "frequencies"),
         (
-            shuffledp.plan_heavy_hitters(5_000, 8, length=2, max_messages=90),
-            np.full(5_000, "of", object),
+            shuffledp.plan_heavy_hitters(500, 8),
+            np.full(500, "of", object),
             "heavy-hitters",
         ),
         (shuffledp.plan_quantiles(50, 8, (0, 1), bins=4), reals, "quantiles"),

@@ -2,81 +2,29 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
+import contextlib
+import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
-from raw_sockets import connect, send_until_refused, status_of, wait_for
-from service_needs import missing
+from nginx_proxy import program, proxy
+from raw_sockets import MemoryWatch, closed, connect, send_until_refused, status_of
 from service_programs import Programs
-from service_trio import (
-    USERS,
-    Trio,
-    as_collector,
-    bearing,
-)
+from service_trio import OPERATOR, USERS, Trio, as_collector, bearing
 
-from shuffledp.service.demo import free_port
 from shuffledp.tasks.reports import encrypt_report
 
-CONF = Path(__file__).resolve().parents[2] / "deploy" / "nginx.conf"
 
-
-def program() -> str:
-    """Where nginx is; without it these tests are left out, loudly."""
-    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if found is None:
-        missing("nginx", "apt-get install nginx")
-    assert found is not None
-    return found
-
-
-def local_text(folder: Path, fronts: list[int], backs: list[int]) -> str:
-    """The configuration with ports, paths and names of this test, and without TLS."""
-    text = CONF.read_text()
-    text = re.sub(r"^\s*ssl_\w+ .*;.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"\S+/(nginx-shuffledp\.pid|shuffledp-[\w.]+)", rf"{folder}/\1", text)
-    for old, front in zip(("shuffler.example", "analyzer.example"), fronts, strict=True):
-        text = text.replace(
-            f"listen 443 ssl;\n        server_name {old};",
-            f"listen 127.0.0.1:{front};\n        server_name {old};",
-        )
-    for port, back in zip((8801, 8802), backs, strict=True):
-        text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{back}")
-    return text.replace("worker_processes auto;", "worker_processes 1;\ndaemon off;\nuser root;")
-
-
-@pytest.fixture
-def proxied(tmp_path: Path) -> Iterator[tuple[Programs, list[str]]]:
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Programs, list[str]]]:
     """Both servers, and the proxy's URLs in front of them."""
-    nginx, programs = program(), Programs(Trio(tmp_path))
-    fronts = [free_port(), free_port()]
-    conf = tmp_path / "nginx.conf"
-    conf.write_text(local_text(tmp_path, fronts, list(programs.ports.values())))
-    checked = subprocess.run(
-        [nginx, "-t", "-q", "-c", str(conf)], capture_output=True, text=True, check=False
-    )
-    assert checked.returncode == 0, checked.stderr
-    with programs.both():
-        proxy = subprocess.Popen([nginx, "-c", str(conf)], stderr=subprocess.DEVNULL)
-        try:
-            urls = [f"http://127.0.0.1:{port}" for port in fronts]
-            assert wait_for(lambda: _alive(urls[0]))
-            yield programs, urls
-        finally:
-            proxy.terminate()
-            proxy.wait(20)
-
-
-def _alive(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/livez").status_code == 200
-    except httpx.TransportError:
-        return False
+    folder = tmp_path_factory.mktemp("proxied")
+    program()
+    programs = Programs(Trio(folder))
+    ports = programs.ports
+    with programs.both(), proxy(folder, [ports["shuffler"]], ports["analyzer"]) as urls:
+        yield programs, urls
 
 
 @pytest.mark.attack("behind the proxy: bodies, headers, redirects")
@@ -99,7 +47,10 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
         )
         assert answer.status_code == 201, answer.text
     assert programs.results(task)[0]["reports"] == USERS
-    assert httpx.get(f"{shuffler}/metrics").status_code == 403
+    for url in (shuffler, analyzer):
+        for path in ("", "/page.js", "/status", "/metrics", "/tasks", "/ledger/restore"):
+            assert httpx.get(f"{url}{path}", headers=bearing(OPERATOR)).status_code == 403, path
+    assert httpx.get(f"{shuffler}/tasks/{task.id.hex()}/progress").status_code == 200
     assert httpx.get(f"{shuffler}/{'a' * 9000}").status_code == 414
     assert httpx.get(shuffler, headers={"x": "y" * 9000}).status_code in (400, 431)
     with connect(shuffler) as client:
@@ -108,3 +59,33 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
     with connect(shuffler) as client:
         client.sendall(b"GET / HTTP/1.1\r\nx: ")
         assert send_until_refused(client, b"a" * 100_000, 200) < 20 << 20
+
+
+@pytest.mark.attack("slow uploads behind the proxy")
+def test_slow_uploads_reach_no_server(proxied: tuple[Programs, list[str]]) -> None:
+    """Four addresses with sixty slow uploads each: the proxy keeps them, closes the silent ones,
+    and everybody else is answered. The server sees no connection of theirs."""
+    programs, (shuffler, _) = proxied
+    head = (
+        f"POST /tasks/{bytes(32).hex()}/reports HTTP/1.1\r\nHost: x\r\n"
+        "Authorization: Bearer each-x\r\nContent-Length: 4000000\r\n\r\na"
+    ).encode()
+    pid = programs.running["shuffler"].pid
+    with MemoryWatch(pid) as memory, contextlib.ExitStack() as stack:
+        clients = []
+        for number in range(240):
+            client = connect(shuffler, f"127.0.0.{2 + number % 4}")
+            clients.append(stack.enter_context(client))
+            with contextlib.suppress(OSError):
+                client.sendall(head)
+        answer = httpx.get(f"{shuffler}/livez", timeout=10)
+        assert answer.status_code == 200
+        for client in clients:
+            client.setblocking(False)
+        refused = sum(status_of(client) == 429 for client in clients)
+        assert refused == 4 * 10  # of 60 from each address, 50 may be open
+        end = time.monotonic() + 40
+        while time.monotonic() < end and not all(closed(client) for client in clients):
+            time.sleep(0.5)
+        assert all(closed(client) for client in clients)
+    assert memory.grown < 20, (memory.before, memory.most)

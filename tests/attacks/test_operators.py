@@ -165,7 +165,7 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
                 if ready.status_code == 503:
                     break
                 time.sleep(0.05)
-        assert ready.status_code == 503 and "make room" in ready.json()["detail"]
+        assert ready.status_code == 503 and "free space" in ready.json()["detail"]
         assert httpx.get(f"{url}/livez").status_code == 200
     finally:
         programs.stop()

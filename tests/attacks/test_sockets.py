@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +15,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_sockets import MemoryWatch, connect, many, send_until_refused, status_of
+from raw_sockets import MemoryWatch, closed, connect, many, send_until_refused, status_of
 from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing
 
 from shuffledp import plan_histogram
+from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
 
@@ -135,23 +138,10 @@ def test_half_open_connections(stage: Stage, scale: int) -> None:
         assert len(clients) > MOST_PER_ADDRESS
         assert httpx.get(f"{stage.url}/livez", timeout=5).status_code == 200
         stage.honest()
-        refused = sum(_closed(client) for client in clients)
+        refused = sum(closed(client) for client in clients)
         assert refused >= len(clients) - MOST_PER_ADDRESS
         time.sleep(IDLE_SECONDS + 2)
-        assert all(_closed(client) for client in clients)
-
-
-def _closed(client: socket.socket) -> bool:
-    """Whether the server has ended this connection."""
-    client.setblocking(False)
-    try:
-        while client.recv(65536):
-            pass
-        return True
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+        assert all(closed(client) for client in clients)
 
 
 @pytest.mark.attack("requests that never end")
@@ -160,7 +150,7 @@ def test_one_byte_at_a_time(stage: Stage, begin: bytes) -> None:
     with connect(stage.url) as client:
         begun = time.monotonic()
         client.sendall(begin)
-        while time.monotonic() - begun < 30 and not _closed(client):
+        while time.monotonic() - begun < 30 and not closed(client):
             with contextlib.suppress(OSError):
                 client.send(b"a")
             time.sleep(0.2)
@@ -299,9 +289,9 @@ def test_slow_uploads_to_an_unknown_task(stage: Stage) -> None:
             client.sendall(head)
         assert {status_of(client) for client in clients} == {404}
         end = time.monotonic() + REQUEST_SECONDS
-        while time.monotonic() < end and not all(_closed(client) for client in clients):
+        while time.monotonic() < end and not all(closed(client) for client in clients):
             time.sleep(0.1)
-        assert all(_closed(client) for client in clients)
+        assert all(closed(client) for client in clients)
     stage.honest()
 
 
@@ -312,7 +302,7 @@ def test_a_declared_length_buys_no_time(stage: Stage) -> None:
     with connect(stage.url) as client:
         begun = time.monotonic()
         client.sendall(stage.upload_head(token))
-        while time.monotonic() - begun < 30 and not _closed(client):
+        while time.monotonic() - begun < 30 and not closed(client):
             with contextlib.suppress(OSError):
                 client.send(b"a")
             time.sleep(0.2)
@@ -332,3 +322,44 @@ def test_slow_sealed_requests_hold_nothing_from_others(stage: Stage) -> None:
         time.sleep(0.5)
         answer = httpx.post(f"{stage.url}/.well-known/ohttp-gateway", content=b"x" * 100)
         assert answer.status_code == 400, answer.text  # understood, not refused for want of room
+
+
+@pytest.mark.attack("unfinished requests at the relay")
+def test_unfinished_requests_at_the_relay(tmp_path: Path) -> None:
+    """A hundred and twenty senders leave out the last byte of four megabytes: what the relay holds
+    of all of them together is bounded, and others are answered."""
+    port, size = free_port(), 4 << 20
+    url = f"http://127.0.0.1:{port}"
+    config = tmp_path / "relay.toml"
+    config.write_text(
+        f'[relay]\nlisten = "127.0.0.1:{port}"\nshuffler = "http://127.0.0.1:9"\n'
+        f"idle_seconds = 5\nrequest_seconds = {REQUEST_SECONDS}\ndrain_seconds = 0\n"
+    )
+    words = [sys.executable, "-m", "shuffledp.service", "relay", "--config", str(config)]
+    relay = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    head = (
+        "POST /relay HTTP/1.1\r\nHost: x\r\nContent-Type: message/ohttp-req\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    ).encode()
+    try:
+        wait_ready(url, 120)
+        with MemoryWatch(relay.pid) as memory, contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(connect(url)) for _ in range(120)]
+            data = head + bytes(size - 1)
+            threads = [threading.Thread(target=_send, args=(one, data)) for one in clients]
+            for thread in threads:
+                thread.start()
+            sealed = {"Content-Type": "message/ohttp-req"}
+            answer = httpx.get(f"{url}/livez", timeout=30)
+            assert answer.status_code == 200
+            statuses = {status_of(client) for client in clients}
+            for thread in threads:
+                thread.join()
+        print(f"relay: {memory.before:.0f} to {memory.most:.0f} MB, {statuses}")
+        assert statuses <= {0, 408, 503}
+        assert memory.grown < UPLOADS_MB + 2 * MOST_GROWTH_MB, (memory.before, memory.most)
+        answer = httpx.post(f"{url}/relay", content=b"sealed", headers=sealed, timeout=30)
+        assert answer.status_code == 503 and answer.json()["type"].endswith("gateway-away")
+    finally:
+        relay.terminate()
+        relay.wait(30)

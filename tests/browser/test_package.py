@@ -53,9 +53,17 @@ def test_the_package_carries_what_a_fresh_build_gives(built: Path) -> None:
     )
 
 
+def test_the_documents_carry_what_a_fresh_build_gives(built: Path) -> None:
+    """The verifier and the page "See it" are scripts of the documents (`make client`)."""
+    for name in ("verify.js", "see.js"):
+        fresh = (built / "pages" / "static" / name).read_bytes()
+        assert (JS.parents[1] / "docs" / "pages" / name).read_bytes() == fresh, name
+
+
 def test_versions_are_exact_and_the_lock_holds_no_addresses() -> None:
     lock, package = ((JS / f"package{kind}.json").read_text("utf-8") for kind in ("-lock", ""))
     assert "://" not in lock and "resolved" not in lock and "://" not in package
+    assert (JS / "LICENSE").read_bytes() == (JS.parents[1] / "LICENSE").read_bytes()
     assert f'"version": "{__version__}"' in package
     development = re.search(r'"devDependencies": \{([^}]*)\}', package)
     assert development is not None

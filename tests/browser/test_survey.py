@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from axe import accessible
 from browsers import Browser
-
-from shuffledp.service.demo import free_port
+from survey_program import USERS, running_survey
 
 FIGURE = Path(__file__).resolve().parents[2] / "docs" / "figures" / "browser-demo.png"
 WRITE_FIGURE = os.environ.get("SHUFFLEDP_FIGURES") == "1"
 """Whether the picture of the documents is taken anew (`make figures`)."""
-USERS = 100
-PROGRAM = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from shuffledp.cli.main import main
-sys.exit(main())
-"""
-"""`shuffledp`, which Ctrl-C ends even where the tests' own processes ignore it."""
 
 
 @pytest.fixture(scope="module")
@@ -38,63 +25,89 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@contextlib.contextmanager
-def running_survey(log: Path, *words: str) -> Iterator[str]:
-    """The URL of a survey with these further options, while it runs."""
-    url = f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-c", PROGRAM, "demo", "--browser"]
-    command += ["--users", str(USERS), "--port", url.rpartition(":")[2], *words]
-    with open(log, "w") as lines:
-        program = subprocess.Popen(command, stderr=lines)
-    try:
-        wait_for(url)
-        assert f"Open {url}" in log.read_text()
-        yield url
-        program.send_signal(signal.SIGINT)
-        assert program.wait(100) == 0
-    finally:
-        program.kill()
-        program.wait(15)
+SURVEY = "document.querySelector('shuffledp-survey')"
 
 
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            httpx.get(url)
-            return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    raise AssertionError("the survey's site did not start")
+def words(browser: Browser) -> str:
+    """What the survey says."""
+    return str(browser.run(f"{SURVEY}.innerText"))
+
+
+def test_a_person_declines_and_may_change_their_mind(site: str, browser: Browser) -> None:
+    browser.open(site)
+    browser.run("addEventListener('shuffledp:declined', () => { window.declined = true; })")
+    browser.wait(f"{SURVEY}?.querySelector('button.quiet')")
+    browser.run(f"{SURVEY}.querySelector('button.quiet').click()")
+    assert "Nothing was sent" in words(browser) and browser.run("window.declined")
+    assert (
+        browser.work(
+            "const { history } = await import('/client/device.js'); return await history();"
+        )
+        == []
+    )
+    browser.run(f"{SURVEY}.querySelector('button').click()")
+    browser.wait(f"{SURVEY}.querySelector('form')")
+
+
+def test_every_control_has_a_name_and_there_is_a_dark_form(site: str, browser: Browser) -> None:
+    browser.open(site)
+    browser.wait(f"{SURVEY}?.querySelector('form')")
+    names = browser.run(
+        "[...document.querySelectorAll('input, button, progress')]"
+        ".map((one) => (one.labels?.[0]?.innerText ?? one.innerText).trim())"
+    )
+    assert names[:4] == ["Yes", "No", "Send my answer", "I would rather not answer"] and all(names)
+    light = browser.run("getComputedStyle(document.body).backgroundColor")
+    browser.dark(True)
+    dark = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert accessible(browser) == []
+    browser.picture("survey-dark")
+    browser.dark(False)
+    browser.narrow(400)
+    assert browser.run("document.documentElement.scrollWidth") <= 400
+    browser.picture("survey-narrow")
+    browser.narrow(0)
+    assert light == "rgb(245, 243, 238)" and dark == "rgb(20, 24, 27)"
 
 
 def test_a_person_answers_and_sees_the_result(site: str, browser: Browser) -> None:
     browser.size(900, 1300)
     browser.open(site)
-    browser.wait("!document.querySelector('#send').disabled")
-    consent = browser.run("document.querySelector('#consent').innerText")
-    assert (
-        "ε = 1" in consent and "100 people" in consent and "after this answer 3 are left" in consent
-    )
-    assert browser.run("document.querySelector('#question').innerText").startswith("Do you cycle")
+    browser.wait(f"{SURVEY}?.querySelector('form')")
+    said = words(browser)
+    assert said.startswith("Do you cycle") and "adds noise to your answer" in said
+    assert "100 people" in said and "127.0.0.1" not in said and "ε" not in said
+    assert accessible(browser) == []
+    details = browser.run(f"{SURVEY}.querySelector('details').textContent")
+    assert "ε = 1" in details and "after this answer 3 are left" in details
+    assert "127.0.0.1" not in details
     # with the keyboard alone: tab to the answers, choose, tab to the button, press it
-    browser.run("document.querySelector('[name=answer]').focus()")
+    browser.run(f"{SURVEY}.querySelector('[name=answer]').focus()")
     for keys in (" ", "\ue004", "\ue007"):  # space, tab, enter
         browser.press(keys)
-    browser.wait("document.querySelector('#message').innerText.includes('has arrived')")
-    assert browser.run("document.querySelector('#answers').disabled")
+    browser.wait(f"{SURVEY}.innerText.includes('has arrived')")
+    said = words(browser)
+    assert "What you sent" in said and "bytes" in said and "100 people (ε = 1)" in said
+    assert browser.run(f"{SURVEY}.querySelector('[name=answer]')") is None
     browser.wait("!document.querySelector('#result').hidden", 60)
     assert browser.run("document.querySelector('#progress').value") == USERS
-    assert "say yes" in browser.run("document.querySelector('#estimate').innerText")
-    assert "confidence between" in browser.run("document.querySelector('#interval').innerText")
-    browser.wait("document.querySelector('#consent').innerText.includes('spent ε = 1 of 4')")
+    estimate = browser.run("document.querySelector('#estimate').innerText")
+    assert re.fullmatch(r"About \d+ of 100 people say yes\.", estimate), estimate
+    interval = browser.run("document.querySelector('#interval').innerText")
+    assert re.fullmatch(r"With 95 % confidence between \d+ and \d+\.", interval), interval
+    details = browser.run(f"{SURVEY}.querySelector('details').textContent")
+    assert "spent ε = 1 of 4" in details
+    assert accessible(browser) == []
     picture = browser.picture("survey")
     assert len(picture) > 20_000
     if WRITE_FIGURE:
         FIGURE.write_bytes(picture)
     assert FIGURE.exists()
+    browser.run(f"[...{SURVEY}.querySelectorAll('button')].at(-1).click()")
+    browser.wait(f"{SURVEY}.innerText.includes('Forgotten')")
     browser.open(site)  # who comes back has answered
-    browser.wait("document.querySelector('#message').innerText.includes('You have answered')")
-    assert browser.run("document.querySelector('#send').disabled")
+    browser.wait(f"{SURVEY}?.innerText.includes('You have answered')")
+    assert browser.run(f"{SURVEY}.querySelector('form')") is None
     assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
 
 
@@ -111,31 +124,16 @@ def test_a_person_answers_with_a_one_time_token_through_a_relay(
         policy = httpx.get(url).headers["content-security-policy"]
         assert f"connect-src 'self' {relay} {issuer};" in policy and shuffler not in policy
         browser.open(url)
-        browser.wait("!document.querySelector('#send').disabled")
-        consent = browser.run("document.querySelector('#consent').innerText")
-        assert f"{issuer} gives this device one token" in consent
-        assert f"goes through {relay}" in consent
-        browser.run("document.querySelector('[name=answer]').click()")
-        browser.run("document.querySelector('#send').click()")
-        browser.wait("document.querySelector('#message').innerText.includes('has arrived')")
+        browser.wait(f"{SURVEY}?.querySelector('form')")
+        details = browser.run(f"{SURVEY}.querySelector('details').textContent")
+        assert "The issuer gives this device one token" in details
+        assert "goes through a relay" in details
+        browser.run(f"{SURVEY}.querySelector('[name=answer]').click()")
+        browser.run(f"{SURVEY}.querySelector('button').click()")
+        browser.wait(f"{SURVEY}.innerText.includes('has arrived')")
         browser.wait("!document.querySelector('#result').hidden", 60)
         assert browser.run("document.querySelector('#progress').value") == USERS
         assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
-
-
-def test_every_control_has_a_name_and_there_is_a_dark_form(site: str, browser: Browser) -> None:
-    browser.open(site)
-    names = browser.run(
-        "[...document.querySelectorAll('input, button, progress')]"
-        ".map((one) => (one.labels?.[0]?.innerText ?? one.innerText).trim())"
-    )
-    assert names[:3] == ["Yes", "No", "Agree and send"] and all(names)
-    light = browser.run("getComputedStyle(document.body).backgroundColor")
-    browser.dark(True)
-    dark = browser.run("getComputedStyle(document.body).backgroundColor")
-    browser.picture("survey-dark")
-    browser.dark(False)
-    assert light == "rgb(245, 243, 238)" and dark == "rgb(20, 24, 27)"
 
 
 def test_the_site_serves_its_own_files_and_nothing_else(site: str) -> None:

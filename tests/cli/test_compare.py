@@ -25,9 +25,8 @@ def test_the_table_has_all_columns(capsys: pytest.CaptureFixture[str]) -> None:
     for column in (
         "protocol",
         "RMSE",
-        "over central",
         "messages",
-        "bits per user",
+        "bits",
         "privacy",
         "trust",
     ):

@@ -213,7 +213,13 @@ def test_quiet_and_verbose(
     def demo(users: int, epsilon: str, say: object, keep: bool, _: object) -> dict[str, object]:
         assert callable(say)
         say("a server runs")
-        result = {"interval": [0, 1], "estimate": 1.0, "confidence": 0.95, "epsilon": epsilon}
+        result = {
+            "interval": [0, 1],
+            "estimate": 1.0,
+            "clipped": 1.0,
+            "confidence": 0.95,
+            "epsilon": float(epsilon),
+        }
         return {"truth": 1, "result": result, "anomaly": 0.0}
 
     monkeypatch.setattr("shuffledp.service.demo.run_demo", demo)

@@ -36,10 +36,16 @@ def test_plans_as_json_and_as_tables(
     assert {"epsilon", "users", "messages_per_user", "rmse", "certificate"} <= set(data)
     assert data["epsilon"] == 1 and data["users"] == 1000
     code, out, _ = run(capsys, *common)
-    assert code == 0 and "messages" in out and "certified" in out
+    assert code == 0 and "messages" in out and "certified" in out and "cell" not in out
     assert data["query"] == kind
-    assert ("--padded: plan for the fewest" in " ".join(out.split())) != ("--padded" in words)
+    assert max(len(line) for line in out.splitlines()) <= 80
     assert f"{data['report_size']:,} messages in every report" in out
+    code, out, _ = run(capsys, *common, "-v")
+    shown = " ".join(out.split())
+    assert code == 0 and " cell" in shown
+    proved = data["limit_messages_per_user"] is not None
+    assert ("lower bound for this design" in shown) == proved == (kind != "real-sum")
+    assert ("--padded (padded=True) makes reports smallest" in shown) != ("--padded" in words)
 
 
 def test_a_plan_goes_to_a_file_and_is_certified_from_it(
@@ -72,9 +78,9 @@ def test_a_certificate_with_something_unknown_in_it_is_refused(
 
 
 def test_the_printed_recipe_stands_beside(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "plan", "count", "--users", "1e6", "--epsilon", "0.1")
+    _, out, _ = run(capsys, "plan", "count", "--users", "1e6", "--epsilon", "0.1", "-v")
     assert "erratum 3" in out
-    _, out, _ = run(capsys, "plan", "count", "--users", "900", "--epsilon", "0.01")
+    _, out, _ = run(capsys, "plan", "count", "--users", "900", "--epsilon", "0.01", "-v")
     assert "erratum 4" in out
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from browsers import Browser, running_browser
+from client_site import Quiet
 from scripts_modules import ROOT, script
+from service_needs import missing
 
 import shuffledp
 from shuffledp.cli.main import parser
 
 links = script("document_links")
+AXE = ROOT / "clients/js/node_modules/axe-core/axe.min.js"
 
 
 def build(checkout: Path, output: Path) -> subprocess.CompletedProcess[str]:
@@ -39,16 +48,66 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 
 def test_the_reference_holds_every_name_command_and_code(site: Path) -> None:
-    python = (site / "reference/python.html").read_text("utf-8")
-    named = links.Page(site / "reference/python.html").names
-    assert {f"shuffledp.{name}" for name in shuffledp.__all__ if name[0] != "_"} <= named
-    assert "The privacy loss allowed" in python
+    names = [name for name in shuffledp.__all__ if name[0] != "_"]
+    listed = (site / "reference/python.html").read_text("utf-8")
+    for name in names:
+        page = links.Page(site / f"reference/python/{name}.html")
+        assert any(f"shuffledp.{name}" in one for one in page.names), name
+        assert f"python/{name}.html" in listed and "Source:" in page.path.read_text("utf-8")
+    assert "The privacy loss allowed" in (site / "reference/python/count.html").read_text("utf-8")
     commands = (site / "reference/commands.html").read_text("utf-8")
     programs = [command.prog for command in script("reference_pages").every_command(parser())]
     assert len(programs) > 30 and "shuffledp plan count" in programs
     assert not [name for name in programs if f"usage: {name} " not in commands]
     codes = (site / "reference/problems.html").read_text("utf-8")
     assert all(code in codes for code in ("task-closed", "token-unknown", "token-missing"))
+
+
+def test_formulas_are_typeset_without_a_script(site: Path) -> None:
+    page = (site / "mathematics.html").read_text("utf-8")
+    assert page.count("<math") > 40 and "mathjax" not in page.lower() and "$$" not in page
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder, while it is served."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_no_page_has_an_accessibility_fault_and_search_finds_what_people_type(site: Path) -> None:
+    pytest.importorskip("httpx")
+    if not AXE.exists():
+        missing("axe-core", "run npm ci in clients/js")
+    program = AXE.read_text("utf-8")
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    pages = [page for page in pages if not page.startswith(("_modules/", "_downloads/"))]
+    with served(site) as address, running_browser() as browser:
+        browser.open(f"{address}/index.html")
+        browser.run("document.querySelector('article img').removeAttribute('alt')")
+        assert "image-alt" in faults(browser, program)  # the twin: a spoilt page is found out
+        found = {}
+        for page in pages:
+            browser.open(f"{address}/{page}")
+            found[page] = faults(browser, program)
+        assert not {page: names for page, names in found.items() if names}
+        for word in ("excel", "GDPR", "React", "install"):
+            browser.open(f"{address}/search.html?q={word}")
+            browser.wait("document.querySelectorAll('#search-results li').length > 0")
+
+
+def faults(browser: Browser, program: str) -> list[str]:
+    """The rules of axe that the open page breaks."""
+    browser.call("timeouts", script=300_000)
+    browser.call("execute/sync", script=program, args=[])
+    found = browser.work("return (await axe.run()).violations.map((one) => one.id);")
+    assert isinstance(found, list), found
+    return found
 
 
 @pytest.mark.parametrize(

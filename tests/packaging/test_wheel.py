@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 from fresh_environment import ROOT, built, environment, run
 
-FIRST_PAGE = (ROOT / "README.md").read_text("utf-8").split("## Five minutes")[1].split("\n## ")[0]
+
+def section(path: str, title: str) -> str:
+    """A section of a page, up to the next one."""
+    return (ROOT / path).read_text("utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+FIRST_PAGE = section("README.md", "One example") + section("docs/install.md", "Commands to try")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def test_the_first_page_of_the_readme_works_in_an_empty_folder(
     for line in lines:
         done = run(programs, ["sh", "-c", line], folder)
         assert done.returncode == 0 and done.stdout, f"{line}: {done.stderr}"
-    assert {"plan.json", "count.png", "frontier.png", "budget.json"} <= set(
+    assert {"plan.json", "count.png", "frontier.png", "budget.json", "record.html"} <= set(
         path.name for path in folder.iterdir()
     )
 

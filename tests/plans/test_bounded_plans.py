@@ -56,6 +56,7 @@ def test_counts_to_reach(
     assert plan.to_dict()["messages_per_user"] <= average
     allowed = (1 + float(overhead)) * float(DiscreteLaplace(F(epsilon)).variance())
     assert plan.forecast.rmse**2 <= allowed * (1 + 1e-12)
+    assert plan.forecast.limit_messages is not None
     assert plan.forecast.limit_messages <= plan.forecast.messages_per_user
 
 

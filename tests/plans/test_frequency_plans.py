@@ -1,112 +1,92 @@
-"""Plans for frequencies: the reach, the choice between groups and a histogram, refusals."""
+"""Plans for frequencies: the reach, the choice between a histogram and a table, refusals."""
 
 from __future__ import annotations
 
-import math
-from statistics import NormalDist
 from typing import Any
 
-import numpy as np
 import pytest
 
-from shuffledp import Plan, SeededEntropy, plan_frequencies
+from shuffledp import Plan, plan_frequencies
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.queries.frequencies.group_search import SHORT_GROUP_CHANCE, users_of_group
-from shuffledp.queries.frequencies.planner import others_of
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.frequencies.hashed import power_of_two_near
+from shuffledp.queries.frequencies.planner import MOST_LISTED, others_of
 
 MILLION = 10**6
 
 
-def groups_of(plan: Plan[Any]) -> FrequenciesProtocol:
-    assert isinstance(plan.protocol, FrequenciesProtocol)
-    return plan.protocol
+def test_the_reach_at_a_million_users() -> None:
+    """The error follows the count; `tests/coverage/test_labels.py` measures it."""
+    plan = plan_frequencies(MILLION, 1)
+    assert plan.report_size <= 25 and plan.forecast.messages_per_user < 1.5
+    what: Any = plan.protocol
+    assert what.rmse(MILLION, 0) <= 6 and what.rmse(MILLION, 1_000) <= 42
+    assert plan.forecast.rmse_at == what.rmse(MILLION, 100) <= 14
 
 
-@pytest.mark.parametrize(("messages", "most"), [(45, 1_200), (1_300, 420)])
-def test_the_reach_at_a_million_users(messages: int, most: float) -> None:
-    """Values uniform over 1,000 of 2⁶⁴: the error is measured within 5 % of the forecast."""
-    plan = plan_frequencies(MILLION, 1, spread=1_000, max_messages=messages, padded=True)
-    assert plan.report_size <= messages and plan.forecast.rmse <= most
-    rng = np.random.default_rng(messages)
-    labels = rng.integers(0, 2**64, 1_000, np.uint64)
-    assert len(np.unique(labels)) == 1_000
-    errors = []
-    for run in range(2):
-        entropy = SeededEntropy(run)
-        what = groups_of(plan).renewed(entropy)
-        view = what.release(what.aggregate(np.repeat(labels, 1_000), entropy))
-        errors.append(what.counts(view).estimates(labels.tolist()) - 1_000)
-    measured = math.sqrt(np.mean(np.square(errors)))
-    assert abs(measured / plan.forecast.rmse - 1) < 0.05
-
-
-def test_an_error_is_kept_with_fewer_messages_the_larger_it_is() -> None:
-    plans = [plan_frequencies(10**5, 1, rmse=rmse) for rmse in (150, 250, 450, 2_000)]
-    costs = [plan.forecast.messages_per_user for plan in plans]
-    assert costs == sorted(costs, reverse=True) and len(set(costs)) == 4
-    assert all(
-        plan.forecast.rmse <= rmse for plan, rmse in zip(plans, (150, 250, 450, 2_000), strict=True)
-    )
-
-
-def test_few_candidates_are_counted_by_a_histogram_where_that_is_better() -> None:
-    few = plan_frequencies(10**5, 1, candidates=["a", "b"])
-    assert few.protocol.query == "histogram"
-    assert few.protocol.to_dict()["labels"] == ["a", "b", "all others"]
-    assert few.forecast.messages_per_user <= 1_000 and few.forecast.rmse < 10
-    many = plan_frequencies(10**5, 1, candidates=range(500))
-    assert many.protocol.query == "frequencies"
-    assert plan_frequencies(10**5, 1, domain=8).protocol.query == "histogram"
-    assert plan_frequencies(10**5, 1, domain=2**64).protocol.query == "frequencies"
+def test_candidates_are_counted_by_a_histogram_also_a_single_one() -> None:
+    for names in (["a"], ["a", "b"], range(MOST_LISTED)):
+        plan = plan_frequencies(10**5, 1, candidates=names)
+        assert plan.protocol.query == "histogram" and plan.report_size <= 25
+        assert plan.protocol.to_dict()["labels"] == [*names, "all others"]
+        assert plan.forecast.rmse_at is not None and plan.forecast.rmse_at < 13
     assert others_of(("all others", 3)) == "all others "
 
 
-def test_the_papers_cell_can_be_asked_for() -> None:
-    plan = plan_frequencies(5_000, 1, rmse=300, cell="paper")
-    assert groups_of(plan).cell.kind == "paper" and plan.forecast.rmse <= 300
+def test_without_a_list_or_with_a_long_one_labels_are_hashed() -> None:
+    assert plan_frequencies(10**4, 1).protocol.query == "frequencies"
+    many = plan_frequencies(10**4, 1, candidates=range(MOST_LISTED + 1))
+    assert many.protocol.query == "frequencies"
+    large = plan_frequencies(10**4, 1, candidates=[2**64 - 1])  # no bucket of a histogram
+    assert large.protocol.query == "frequencies"
 
 
-def test_groups_are_all_but_sure_to_be_large_enough() -> None:
-    for users, groups in ((10_000, 50), (MILLION, 4_000)):
-        need = users_of_group(users, groups)
-        draws = np.random.default_rng(1).binomial(users, 1 / groups, 10**6)
-        assert draws.min() >= need - 1
-        # neither far too cautious nor too bold: about as many deviations as the normal law says
-        far = (users / groups - need) / math.sqrt(users / groups)
-        normal = -NormalDist().inv_cdf(SHORT_GROUP_CHANCE / groups)
-        assert 0.9 * normal < far < 1.1 * normal
+def test_the_table_has_about_as_many_buckets_as_users() -> None:
+    assert [power_of_two_near(n) for n in (1, 100, 1_000, 1_500, 10**6, 10**9)] == [
+        64, 128, 1_024, 2_048, 1 << 20, 1 << 23,
+    ]  # fmt: skip
+    plan = plan_frequencies(1_000, 1, expected=4_000)
+    assert plan.protocol.to_dict()["cell"]["buckets"] == 4_096 and plan.users == 1_000
+
+
+def test_error_at_moves_the_error_to_where_it_is_asked_for() -> None:
+    few, many = (plan_frequencies(10**5, 1, error_at=count) for count in (0, 10_000))
+    rare: Any = few.protocol
+    common: Any = many.protocol
+    assert rare.rmse(10**5, 0) < common.rmse(10**5, 0)
+    assert common.rmse(10**5, 10_000) < rare.rmse(10**5, 10_000)
 
 
 def test_a_plan_says_what_its_error_assumes() -> None:
-    plan = plan_frequencies(10**5, 1, max_messages=40, padded=True)
-    assert "as over 100 labels" in str(plan) and "in each of" in str(plan)
+    plan = plan_frequencies(10**5, 1)
+    assert "share a bucket" in str(plan) and "at a bucket of 100 users" in str(plan)
     assert Plan.from_dict(plan.to_dict()).protocol == plan.protocol
 
 
-@pytest.mark.parametrize(
-    ("asked", "sentence"),
-    [
-        ({"users": 50}, "too few"),
-        ({"rmse": 1}, "No groups"),
-        ({"max_messages": 1}, "allow more messages"),
-    ],
-)
-def test_what_cannot_be_planned_says_why(asked: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(PlanningError, match=sentence):
-        plan_frequencies(**{"users": 10_000, "epsilon": 1, **asked})
+def test_fewer_messages_cost_accuracy() -> None:
+    plans = [plan_frequencies(10**5, 1, max_messages=most) for most in (1, 5, 25)]
+    assert [plan.report_size for plan in plans] == [1, 5, 25]
+    errors = [plan.forecast.rmse_at or 0.0 for plan in plans]
+    assert errors == sorted(errors, reverse=True) and errors[0] > 5 * errors[2]
+
+
+def test_an_error_is_kept_with_the_fewest_messages() -> None:
+    for names in ((), ["a", "b"]):
+        plan = plan_frequencies(10**5, 1, candidates=names, rmse=20)
+        assert plan.forecast.rmse_at is not None and plan.forecast.rmse_at <= 20
+        fewer = plan_frequencies(10**5, 1, candidates=names, max_messages=plan.report_size - 1)
+        assert plan.report_size < 25 and (fewer.forecast.rmse_at or 0) > 20
+    with pytest.raises(PlanningError, match="allow a larger error"):
+        plan_frequencies(10**5, 1, rmse=5)
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"spread": 0}, "spread"),
-        ({"spread": "1/2"}, "spread"),
-        ({"domain": 1}, "domain"),
-        ({"domain": 2**65}, "domain"),
         ({"epsilon": 0}, "epsilon"),
-        ({"rmse": 5, "max_messages": 5}, "together"),
-        ({"cell": "other"}, "cell"),
+        ({"users": 0}, "users"),
+        ({"max_messages": 0}, "max_messages"),
+        ({"max_messages": "many"}, "max_messages"),
+        ({"error_at": -1}, "error_at"),
         ({"candidates": "abc"}, "candidates"),
         ({"candidates": [1, "a"]}, "Candidates"),
         ({"candidates": ["a", "a"]}, "the same"),

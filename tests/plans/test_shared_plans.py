@@ -98,8 +98,8 @@ def test_noise_of_absent_users_fits_its_size_and_leaves_the_estimate_unbiased() 
     found = []
     for _ in range(200):
         added = protocol.top_up(1_000, entropy)
-        assert int(added.plus.sum()) <= protocol.top_up_size(1_000)
-        batch = protocol.with_top_up(protocol.aggregate(values, entropy) + added, 1_000)
+        assert int(added.plus.sum()) <= 1_000 * protocol.report_size(users, "exact")
+        batch = protocol.aggregate(values, entropy) + added
         view = protocol.release(batch)
         found.append(
             protocol.analyze(view).value - values.sum() - 1_000 * float(protocol.absent_value)

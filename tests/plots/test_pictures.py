@@ -68,7 +68,7 @@ def test_intervals_are_seen_at_any_scale() -> None:
     figure = shuffledp.histogram(np.arange(10**6) % 3, epsilon=1, labels=3).plot()
     caps = [line for line in figure.axes[0].lines if line.get_marker() == "_"]
     assert len(caps) == 4 and all(line.get_markersize() >= 4 for line in caps)
-    assert "±" in figure.axes[0].get_title()
+    assert "±" in figure.axes[0].get_xlabel() and "intervals" in figure.axes[0].get_title()
 
 
 def test_bands_follow_the_confidence() -> None:

@@ -1,4 +1,5 @@
-"""The picture of published results: a dot and a span for every number of every batch."""
+"""The picture of published results: a dot, clipped to the possible, and a span for every number of
+every batch."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def test_every_number_is_drawn_where_it_lies() -> None:
     (axes,) = plot_published([published(1, result), published(2, result)]).axes
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [float(np.asarray(dot.get_xdata())[0]) for dot in dots] == [
-        *result.values,
-        *result.values,
+        *result.clipped,
+        *result.clipped,
     ]
     spans = [np.asarray(line.get_xdata()) for line in axes.lines if line.get_marker() != "o"]
     assert [float(span[0]) for span in spans][:2] == result.low.tolist()

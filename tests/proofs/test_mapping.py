@@ -17,6 +17,8 @@ from shuffledp import plan_count, plan_histogram
 from shuffledp.cells.bounded.cell import BoundedCell, Direction
 from shuffledp.cells.bounded.proof import CLOSED_FORM, EQUAL_CUTS, PER_INDEX, STATEMENTS, Scale
 from shuffledp.cells.digits.proof import OWN_JUMP, SHARED, STRAY_JUMP
+from shuffledp.cells.sparse.proof import SPARSE
+from shuffledp.cells.sparse.proof import STATEMENTS as SPARSE_STATEMENTS
 from shuffledp.plans.machine_checked import CHECKED_LOSSES, CHECKED_RULES, machine_checked
 
 PROOFS = Path(__file__).resolve().parents[2] / "proofs"
@@ -51,8 +53,9 @@ def stated(stem: str) -> set[str]:
 
 def test_every_inequality_of_a_certificate_is_in_the_table() -> None:
     stated_by_code = {**STATEMENTS, "own jump": OWN_JUMP, "stray jump": STRAY_JUMP}
+    stated_by_code |= SPARSE_STATEMENTS
     assert {row[1]: row[2] for row in INEQUALITIES} == stated_by_code
-    assert {row[0] for row in INEQUALITIES} == {EQUAL_CUTS, CLOSED_FORM, PER_INDEX, SHARED}
+    assert {row[0] for row in INEQUALITIES} == {EQUAL_CUTS, CLOSED_FORM, PER_INDEX, SHARED, SPARSE}
 
 
 def test_hypotheses_and_theorems_of_the_table_exist() -> None:

@@ -218,7 +218,6 @@ def test_the_noise_of_absent_users_brings_no_dither() -> None:
     assert topped.plus.shape == (2,) and topped.plus[-1] == 0 == topped.minus[-1]
     for _ in range(150):
         batch = protocol.aggregate(values, entropy) + protocol.top_up(1000, entropy)
-        batch = protocol.with_top_up(batch, 1000)
         absent = 1000 * float(protocol.absent_value)
         found.append(plan.analyze(plan.release(batch)).value - absent - 900)
         wrong = replace(batch, absent=0)  # the twin: as if all had sent a dither
@@ -281,7 +280,7 @@ def test_files_with_a_wrong_dither_are_refused(dither: object) -> None:
     odd = {**certificate, "protocol": rewritten(certificate["protocol"], dither)}
     with pytest.raises(ParameterError, match="dither"):
         verify(odd)
-    with pytest.raises(Rejected, match="dither"):
+    with pytest.raises(Rejected, match="a field is not"):
         checker.check(odd)
 
 
@@ -295,7 +294,7 @@ def test_other_questions_have_no_dither(plan: Callable[[], Plan[Any]]) -> None:
     odd = {**certificate, "protocol": rewritten(certificate["protocol"], 2)}
     with pytest.raises(ParameterError, match="a field that this version does not know"):
         protocol_from_dict(odd["protocol"])
-    with pytest.raises(Rejected, match="dither"):
+    with pytest.raises(Rejected, match="a field is not"):
         checker.check(odd)
 
 

@@ -85,7 +85,7 @@ def test_private_groups_carry_one_certificate_and_say_what_they_rest_on() -> Non
     table = found.to_frame("pandas")
     assert list(table["month"]) == MONTHS
     assert list(table.columns) == [
-        "month", "estimate", "low", "high", "joint_low", "joint_high", "size",
+        "month", "estimate", "clipped", "low", "high", "joint_low", "joint_high", "size",
     ]  # fmt: skip
     data = found.to_dict()
     assert data["query"] == "by-group" and data["answer"] == "mean" and "ratio" in data["about"]

@@ -1,165 +1,85 @@
-"""The public hash functions: exactly three-wise independent, and a family that is not is caught."""
+"""The public hash of labels, and exact draws of rows."""
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable
+import hashlib
 
 import numpy as np
 import pytest
-from chi2 import p_value
 
+from shuffledp import SeededEntropy
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.arrangement import uniform_below_each
 from shuffledp.queries.frequencies.hashing import (
-    PRIME,
-    GroupHashes,
     checked_candidates,
     checked_seed,
-    text_numbers,
-    times,
+    distinct,
+    label_hashes,
+    new_hash_seed,
 )
 
-WORDS = 8
-"""Labels of three bits, few enough to look at every function."""
+SEED = bytes(range(32))
 
 
-def with_coefficients(rows: tuple[int, ...], shift: int) -> GroupHashes:
-    """One group's function with this matrix and shift."""
-    found = GroupHashes(bytes(32), 1, len(rows))
-    found.__dict__["matrices"] = np.array([rows], np.uint64)
-    found.__dict__["shifts"] = np.array([shift])
-    return found
+def test_a_hash_is_sha_256_of_seed_kind_and_label() -> None:
+    for label, kind, written in (("ä", 0, b"\xc3\xa4"), ("", 0, b""), (-1, 1, b"\xff" * 8)):
+        digest = hashlib.sha256(b"shuffledp label " + SEED + bytes([kind]) + written).digest()
+        (found,) = label_hashes([label], SEED)
+        assert found.astype("<u8").tobytes() == digest
 
 
-def all_functions(bits: int) -> Iterable[list[int]]:
-    """The cells of the eight labels under every matrix and every shift."""
-    labels = np.arange(WORDS, dtype=np.uint64)
-    for rows in itertools.product(range(WORDS), repeat=bits):
-        for shift in range(1 << bits):
-            yield with_coefficients(rows, shift).cells(labels, np.zeros(WORDS, int)).tolist()
+def test_numbers_and_their_digits_differ_and_numbers_are_taken_modulo_2_64() -> None:
+    one, text = (label_hashes([label], SEED) for label in (7, "7"))
+    assert (one != text).all()
+    assert (label_hashes([2**64 - 1], SEED) == label_hashes([-1], SEED)).all()
+    assert label_hashes([], SEED).shape == (0, 4)
 
 
-def lowest_bits(bits: int) -> Iterable[list[int]]:
-    """A family that is not independent: (a·x + b) modulo the number of cells."""
-    cells = 1 << bits
-    for a, b in itertools.product(range(WORDS), repeat=2):
-        yield [(a * x + b) % cells for x in range(WORDS)]
+@pytest.mark.parametrize("labels", [[1, "a"], [1.5], [True], [2**64], [None]])
+def test_other_labels_are_refused(labels: list[object]) -> None:
+    with pytest.raises(ValueOutOfRange, match="same type"):
+        label_hashes(labels, SEED)
 
 
-def multiply_and_drop(bits: int) -> Iterable[list[int]]:
-    """Another one: (a·x + b) modulo a prime, modulo the number of cells."""
-    for a, b in itertools.product(range(11), repeat=2):
-        yield [(a * x + b) % 11 % (1 << bits) for x in range(WORDS)]
+def test_half_of_a_surrogate_pair_is_refused_without_repeating_it() -> None:
+    with pytest.raises(ValueOutOfRange, match="surrogate") as refused:
+        label_hashes(["secret\ud800"], SEED)
+    assert "secret" not in str(refused.value)
 
 
-def independent(family: Iterable[list[int]], bits: int, labels: int) -> bool:
-    """Whether any so many distinct labels fall into every combination of cells equally often."""
-    functions = list(family)
-    for chosen in itertools.combinations(range(WORDS), labels):
-        seen = Counter(tuple(cells[label] for label in chosen) for cells in functions)
-        if set(seen.values()) != {len(functions) >> bits * labels}:
-            return False
-    return True
+def test_distinct_values_with_their_positions() -> None:
+    for values in (np.array(["b", "a", "b"], object), np.array(["b", "a", "b"])):
+        names, places = distinct(values)
+        assert [names[place] for place in places] == ["b", "a", "b"] and len(names) == 2
+    names, places = distinct(np.array([5, -3, 5]))
+    assert [names[place] for place in places] == [5, -3, 5]
+    with pytest.raises(ValueOutOfRange):
+        distinct(np.array([[1]]))
 
 
-@pytest.mark.parametrize("bits", [1, 2])
-def test_all_functions_together_are_pairwise_and_three_wise_independent(bits: int) -> None:
-    assert independent(all_functions(bits), bits, 2)
-    assert independent(all_functions(bits), bits, 3)
-    assert not independent(all_functions(bits), bits, 4)  # 0 + 1 + 2 + 3 is 0, bit by bit
-
-
-@pytest.mark.parametrize("family", [lowest_bits, multiply_and_drop])
-def test_a_family_that_is_not_pairwise_independent_is_caught(
-    family: Callable[[int], Iterable[list[int]]],
-) -> None:
-    assert not independent(family(2), 2, 2)
-
-
-def collisions(cells: Callable[[np.ndarray, np.ndarray], np.ndarray], groups: int) -> float:
-    """The p-value of how many groups put like pairs of labels into the same of four cells."""
-    first = np.arange(200, dtype=np.uint64)[:, None] * np.uint64(4)
-    every = np.arange(groups)
-    found = []
-    for apart in (1, 4, 1 << 40):
-        same = cells(first, every) == cells(first + np.uint64(apart), every)
-        found.append(same.sum(axis=0))  # per group, of 200 pairs that differ by the same
-    hit = np.concatenate([(np.array(one) > 0).astype(int) for one in found])
-    return p_value(hit, [3 / 4, 1 / 4])
-
-
-def test_the_coefficients_of_a_seed_collide_as_random_ones_do() -> None:
-    hashes = GroupHashes(bytes(range(32)), 3_000, 2)
-
-    def multiplied(numbers: np.ndarray, groups: np.ndarray) -> np.ndarray:
-        return np.asarray((numbers * hashes.matrices[groups, 0]) % np.uint64(4))
-
-    def xored(numbers: np.ndarray, groups: np.ndarray) -> np.ndarray:
-        return hashes.cells(numbers, groups)
-
-    assert collisions(multiplied, 3_000) < 1e-9  # numbers that differ by 4 always collide
-    pairs = hashes.cells(np.arange(2, dtype=np.uint64)[:, None], np.arange(3_000))
-    assert p_value(pairs[0] * 4 + pairs[1], [1 / 16] * 16) > 1e-4
-    same = hashes.cells(np.zeros(1, np.uint64), np.arange(3_000))
-    assert p_value(same, [1 / 4] * 4) > 1e-4
-    assert xored(np.array([5], np.uint64), np.array([7])).shape == (1,)
-
-
-def test_multiplication_and_polynomials_are_those_of_python() -> None:
-    rng = np.random.default_rng(1)
-    a = np.append(rng.integers(0, PRIME, 200), [0, 1, PRIME - 1]).astype(np.uint64)
-    for b in [0, 1, 2**31, PRIME - 1, *map(int, rng.integers(0, PRIME, 20))]:
-        assert times(a, b).tolist() == [int(x) * b % PRIME for x in a]
-
-    def slow(text: str, point: int) -> int:
-        data, total = text.encode() + b"\x01", 1
-        for at in range(0, len(data), 7):
-            total = (total * point + int.from_bytes(data[at : at + 7], "little")) % PRIME
-        return total
-
-    texts = ["", "a", "\0", "\0\0", "ab", "1234567", "東京", "e\u0301", "é", "x" * 1000]
-    assert text_numbers(texts, 12_345).tolist() == [slow(text, 12_345) for text in texts]
-    assert len(set(text_numbers(texts, 12_345).tolist())) == len(texts)
-
-
-def test_a_million_distinct_texts_stay_distinct() -> None:
-    texts = [f"label {number}" for number in range(10**6)]
-    assert len(np.unique(text_numbers(texts, 2**60 + 7))) == 10**6
-
-
-def test_numbers_of_labels() -> None:
-    hashes = GroupHashes(bytes(32), 2, 1)
-    assert hashes.numbers([1, -1, 2**64 - 2]).tolist() == [1, 2**64 - 1, 2**64 - 2]
-    assert hashes.numbers(np.array([-1])).tolist() == [2**64 - 1]
-    assert (
-        hashes.numbers(np.array(["a", "b", "a"])).tolist()[0::2] == [hashes.numbers(["a"])[0]] * 2
-    )
-    for wrong in ([1, "a"], [None], [1.5], [2**64], [True]):
-        with pytest.raises(ValueOutOfRange, match="same type"):
-            hashes.numbers(np.array(wrong, object))
-
-
-@pytest.mark.parametrize("seed", ["", "00", "0" * 63, "g" * 64, "A" * 64, 5, None])
-def test_a_bad_seed_is_refused(seed: object) -> None:
-    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
-        checked_seed(seed)
+def test_seeds() -> None:
+    assert checked_seed(new_hash_seed()) and new_hash_seed() != new_hash_seed()
+    for wrong in ("zz" * 32, "5A" * 32, "5a", 7):
+        with pytest.raises(ParameterError, match="hexadecimal"):
+            checked_seed(wrong)
 
 
 @pytest.mark.parametrize(
     ("labels", "sentence"),
-    [
-        ("abc", "a list"),
-        (5, "a list"),
-        (["a", 1], "all be texts"),
-        ([True, False], "all be texts"),
-        ([2**64], "64 bits"),
-        ([-(2**63) - 1], "64 bits"),
-        (["a", "a"], "the same"),
-        ([-1, 2**64 - 1], "the same"),
-        (range(10**5 + 1), "100,000"),
-    ],
+    [("abc", "a list"), ([1, "a"], "all be"), ([2**64], "64 bits"), ([1, 1], "the same")],
 )
-def test_bad_candidates_get_one_sentence(labels: object, sentence: str) -> None:
+def test_candidates_that_are_refused(labels: object, sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
         checked_candidates(labels)
+
+
+def test_draws_below_different_bounds_are_uniform() -> None:
+    bounds = np.repeat([1, 3, 7], 20_000)
+    drawn = uniform_below_each(bounds, SeededEntropy(1))
+    assert (drawn < bounds).all() and not drawn[:20_000].any()
+    for bound in (3, 7):
+        counts = np.bincount(drawn[bounds == bound], minlength=bound)
+        far = ((counts - 20_000 / bound) ** 2).sum() / (20_000 / bound)
+        assert far < 3 * bound + 20
+        skewed = counts + np.arange(bound) * 200
+        assert ((skewed - 20_000 / bound) ** 2).sum() / (20_000 / bound) > 3 * bound + 20

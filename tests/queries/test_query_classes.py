@@ -59,10 +59,11 @@ def test_which_columns_may_be_grouped() -> None:
 
 def test_unknown_numbers_are_grouped_only_where_another_label_takes_them() -> None:
     with_other = HistogramQuery(epsilon=1, labels=3, other="else")
-    assert with_other.labels == (0, 1, 2, "else")
+    assert with_other.buckets == (0, 1, 2, "else")
     assert with_other.grouping("whole") == Grouping(largest=2)
-    last_takes_all = HistogramQuery(epsilon=1, labels=3, other=2)
+    last_takes_all = HistogramQuery(epsilon=1, labels=2, other=2)
     assert last_takes_all.grouping("whole") == Grouping(largest=1)  # 2 and −1 both go to 2
+    assert last_takes_all.changed(epsilon=2).buckets == (0, 1, 2)
     assert HistogramQuery(epsilon=1, labels=[1, 2]).grouping("whole") == Grouping(few_values=False)
 
 

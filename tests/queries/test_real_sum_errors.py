@@ -37,7 +37,7 @@ def values_of(data: str) -> NDArray[np.float64]:
 
 @cache
 def plan(dither: int = 1) -> Plan[Estimate]:
-    return plan_real_sum(USERS, 4, dither=dither)
+    return plan_real_sum(USERS, 4, dither=dither, mse_overhead=8)
 
 
 @cache

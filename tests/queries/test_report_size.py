@@ -22,11 +22,11 @@ from shuffledp.cells.report_size import (
     most_messages,
     padded_size,
     reserve_size,
-    top_up_size,
 )
 from shuffledp.errors import ParameterError
 from shuffledp.numbers import message_law
-from shuffledp.numbers.message_law import tails
+from shuffledp.numbers.entropy import SeededEntropy
+from shuffledp.numbers.message_law import chernoff_capacity, tails
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.count.protocol import CountProtocol
@@ -201,12 +201,19 @@ def test_observed_counts_stay_within_k() -> None:
     assert (plus + minus).max() <= most
 
 
-def test_top_up_capacity_covers_the_exact_tail() -> None:
-    """Chernoff's bound may not be below the exact answer, and not far above it."""
-    protocol = counting(users=1)
-    exact = reserve_of(protocol.cell_groups, 1) - most_input(protocol.cell_groups)
-    bound = top_up_size(protocol.cell_groups, 1)
-    assert exact <= bound <= exact + 30
+def test_chernoffs_bound_covers_the_exact_tail() -> None:
+    """It may not be below the exact answer, and not far above it."""
+    groups = counting(users=1).cell_groups
+    exact = reserve_of(groups, 1) - most_input(groups)
+    assert exact <= chernoff_capacity(laws_of(groups)[1], 1) <= exact + 30
+
+
+def test_a_reserve_holds_the_noise_of_as_many_missing_users() -> None:
+    """Their noise fits where their reports would fit: more often than not by far."""
+    protocol, entropy = counting(users=20), SeededEntropy("reserve")
+    most = protocol.top_up_reports(20) * reserve_of(protocol.cell_groups, 20)
+    drawn = [protocol.top_up(20, entropy) for _ in range(500)]
+    assert max(int(one.plus.sum() + one.minus.sum()) for one in drawn) < most
 
 
 def law_of_copies(copies: int) -> list[Fraction]:

@@ -18,7 +18,7 @@ from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import counted
 from shuffledp.protocols.report import View
 
-COLUMNS = ["label", "estimate", "low", "high", "joint_low", "joint_high"]
+COLUMNS = ["label", "estimate", "clipped", "low", "high", "joint_low", "joint_high"]
 
 
 @pytest.fixture(scope="module")

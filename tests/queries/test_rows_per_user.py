@@ -77,7 +77,8 @@ def test_epsilon_is_per_person_and_the_result_says_so(tmp_path: Path) -> None:
     assert found.epsilon == 2 and ledger.remaining() == 1
     assert found.certificate is not None and found.certificate["epsilon"] == "1"  # of one row
     rows = np.minimum(1 + np.arange(USERS) % 5, 2).sum()
-    assert found.users == rows and "at most 2 were kept" in found.neighbours
+    assert found.users == USERS and "at most 2 were kept" in found.neighbours
+    assert found.reports == found.rows_kept == found.to_dict()["rows_kept"] == rows
     true = np.minimum(1 + np.arange(0, USERS, 2) % 5, 2).sum()
     assert abs(found.value - true) < 30 * found.rmse
     assert found.to_dict()["neighbours"] == found.neighbours
@@ -208,7 +209,7 @@ def test_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     data = json.loads(out)
     assert code == 0 and data["users"] == USERS and Fraction(data["epsilon_exact"]) == 2
     code, out, _ = run(capsys, *asked, "--rows-per-user", "1")
-    assert code == 0 and "hidden is" in out
+    assert code == 0 and "protects all rows of any one user" in out
     code, _, error = run(capsys, *asked)
     assert code == 2 and "rows_per_user=1" in error
     gaps = sources(tmp_path, "km")["csv"]

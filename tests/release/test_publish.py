@@ -14,7 +14,7 @@ import shuffledp
 from shuffledp import Ledger, plan_count
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ShortBatchError
 from shuffledp.numbers.entropy import SeededEntropy
-from shuffledp.release.publish import publish
+from shuffledp.release.publish import publish, publish_once
 
 PLAN = plan_count(100, 1)
 VALUES = np.arange(100) % 2
@@ -77,7 +77,7 @@ CRASHES = {
     "release": "shuffledp.queries.count.protocol.CountProtocol.release",
     "analyze": "shuffledp.queries.count.protocol.CountProtocol.analyze",
     "result as JSON": "shuffledp.protocols.results.Estimate.to_dict",
-    "reading the ledger": "shuffledp.release.ledger.Ledger._read",
+    "reading the ledger": "shuffledp.release.ledger.Ledger.read",
     "before the file": "shuffledp.documents.files.os.open",
     "before the rename": "shuffledp.documents.files.os.replace",
     "after the rename": "shuffledp.documents.files.sync",
@@ -151,12 +151,32 @@ def test_the_ledger_keeps_the_result_and_the_note(ledger: Ledger) -> None:
         shuffledp.count([1], epsilon=1, note="for nobody")
 
 
-def test_once_charges_a_repeated_release_once(ledger: Ledger) -> None:
-    batch = PLAN.aggregate(VALUES)
-    for _ in range(5):
-        publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="batch 7", once=True)
-    publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="batch 8", once=True)
+def test_a_batch_is_drawn_and_charged_once(ledger: Ledger) -> None:
+    draws: list[int] = []
+
+    def draw() -> dict[str, int]:
+        draws.append(len(draws))
+        return {"draw": draws[-1]}
+
+    found = [publish_once(ledger, Fraction(1), "batch 7", draw) for _ in range(5)]
+    assert found == [{"draw": 0}] * 5 and draws == [0]
+    assert publish_once(ledger, Fraction(1), "batch 8", draw) == {"draw": 1}
     assert [entry.what for entry in ledger.entries()] == ["batch 7", "batch 8"]
-    assert all(entry.result is None for entry in ledger.entries())  # the batch gives it again
     with pytest.raises(BudgetExceeded):
-        publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="batch 8")
+        publish_once(ledger, Fraction(1), "batch 9", draw)
+    assert draws == [0, 1]
+
+
+def test_of_two_draws_at_once_the_first_in_the_ledger_counts(ledger: Ledger) -> None:
+    def draw() -> dict[str, str]:
+        ledger.spend_once(1, "batch", {"by": "another process"})
+        return {"by": "this one"}
+
+    assert publish_once(ledger, Fraction(1), "batch", draw) == {"by": "another process"}
+    assert ledger.spent() == 1
+
+
+def test_a_line_without_a_result_is_not_drawn_again(ledger: Ledger) -> None:
+    ledger.spend(1, "batch")
+    found = publish_once(ledger, Fraction(1), "batch", lambda: pytest.fail("drawn"))
+    assert found is None and ledger.spent() == 1

@@ -185,7 +185,8 @@ def every_report_was_counted_once(season: Season) -> None:
         counted = checks.counted_messages(season.stage.folder / "analyzer", task)
         assert not checks.miscounted(sent, counted)
         assert all(len(wave.bodies) == BATCH for wave in waves)
-    status = season.stage.http.get(f"{season.stage.urls['shuffler']}/status").json()
+    url, token = f"{season.stage.urls['shuffler']}/status", season.stage.tokens["operator"]
+    status = season.stage.http.get(url, headers={"Authorization": f"Bearer {token}"}).json()
     assert [task["have"] for task in status["tasks"]] == [0] * WEEKS
 
 
@@ -235,7 +236,7 @@ def the_forger_saw_nothing_but_noise(season: Season, published: list[dict[str, A
 def stored_tallies(store: Path) -> dict[str, Tally]:
     """What the analyzer has counted, by batch, before any noise was added."""
     with apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY) as database:
-        rows = database.execute("SELECT hex(id), tally FROM batches").fetchall()
+        rows = database.execute("SELECT hex(id), tally FROM tallies").fetchall()
     return {str(name).lower(): Tally.from_json(str(text)) for name, text in rows}
 
 

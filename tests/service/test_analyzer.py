@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,9 @@ from service_states import settled
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
+from shuffledp.documents import files
+from shuffledp.service.analyzer import receiving
+from shuffledp.service.http.problems import Problem
 from shuffledp.tasks import parts
 from shuffledp.tasks.encryption import encrypt_all
 from shuffledp.tasks.keys import KeyFolder
@@ -237,7 +241,7 @@ def test_results_as_json_and_csv(tmp_path: Path) -> None:
         await trio.upload(task, [1] * USERS)
         (result,) = await trio.results(task)
         assert result["result"]["certificate"] == task.certificate
-        assert "2⁻⁶⁴" in result["guarantee"] and "negative" in result["note"]
+        assert "2⁻⁶⁴" in result["guarantee"] and "outside what is possible" in result["note"]
         answer = await trio.to_analyzer.get(f"/tasks/{task.id.hex()}/results.csv")
         (row,) = csv.DictReader(io.StringIO(answer.text))
         assert float(row["estimate"]) == result["result"]["estimate"]
@@ -311,3 +315,105 @@ def test_other_queries_walk_the_same_way(tmp_path: Path, query: str) -> None:
                 assert (await trio.to_analyzer.get("/")).status_code == 200
 
     asyncio.run(walk())
+
+
+def test_a_manifest_that_was_replaced_is_never_complete(tmp_path: Path) -> None:
+    """Two shufflers deliver: the one whose manifest was replaced is not told that the analyzer has
+    its batch. Nor does it remove a batch that became complete."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        joined = b"".join(messages)
+        batch, first = batch_of(task, joined)
+        _, second = batch_of(task, joined, batch, sort=False)
+        for one in (first, second):
+            assert (await send_manifest(trio, batch, one.manifest.to_bytes())).status_code == 202
+        known = await trio.analyzer.store.find(batch)
+        assert known is not None and known.digest == second.manifest.digest
+        stale = replace(known, digest=first.manifest.digest)
+        with pytest.raises(Problem):
+            await trio.analyzer.receiving._complete(stale)
+        assert stale.state == "receiving"
+        assert (await deliver(trio, batch, second)).status_code == 201
+        await trio.results(task)
+
+    run_trio(tmp_path, walk)
+
+
+def test_parts_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
+    """Of a counted batch, of a manifest that was replaced, and of sorting. Twins: the parts of a
+    batch that is still received stay, and so do those of a batch that the store does not know."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        unfinished, other = batch_of(task, b"".join(messages))
+        await deliver(trio, batch, body)
+        await trio.results(task)
+        assert (await send_manifest(trio, unfinished, other.manifest.to_bytes())).status_code == 202
+        spool = tmp_path / "analyzer"
+        (kept,) = spool.glob(f"{unfinished.hex()}-*")
+        counted = spool / f"{batch.hex()}-{body.manifest.digest.hex()[:16]}"
+        replaced, unknown = (
+            spool / f"{unfinished.hex()}-{'0' * 16}",
+            spool / f"{'0' * 32}-{'0' * 16}",
+        )
+        for folder in (counted, replaced, unknown):
+            folder.mkdir()
+            (folder / "key").write_bytes(b"k" * 32)
+        (spool / "run-1-00000000").write_bytes(b"sorted")
+        await trio.analyzer.receiving.sweep()
+        assert not counted.exists() and not replaced.exists() and not list(spool.glob("run-*"))
+        assert kept.exists() and (unknown / "key").exists()
+
+    run_trio(tmp_path, walk)
+
+
+def test_a_part_that_cannot_be_stored_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is no fault of the shuffler, and no answer names a path of this machine."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        assert (await send_manifest(trio, batch, body.manifest.to_bytes())).status_code == 202
+        shutil.rmtree(trio.analyzer.inbox.folder(batch, body.manifest.digest))
+        monkeypatch.setattr(trio.analyzer.inbox, "manifest", lambda *_: body.manifest)
+        answer = await send_part(trio, body, 0, body.parts[0])
+        assert answer.status_code == 503 and str(tmp_path) not in answer.text
+        monkeypatch.undo()
+        other, manifest = batch_of(task, b"".join(messages))
+        trio.analyzer.inbox.folder(other, manifest.manifest.digest).write_bytes(b"no folder")
+        answer = await send_manifest(trio, other, manifest.manifest.to_bytes())
+        assert answer.status_code == 503 and str(tmp_path) not in answer.text
+
+    run_trio(tmp_path, walk)
+
+
+def test_a_batch_is_durable_before_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file, its name, and the name of its folder."""
+    synced: list[Path] = []
+    real = files.sync
+
+    def sync(path: Path) -> None:
+        synced.append(path)
+        real(path)
+
+    monkeypatch.setattr(files, "sync", sync)
+    monkeypatch.setattr(receiving, "sync", sync)
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        synced.clear()
+        assert (await send_manifest(trio, batch, body.manifest.to_bytes())).status_code == 202
+        folder = trio.analyzer.inbox.folder(batch, body.manifest.digest)
+        assert synced == [folder, folder.parent]
+        synced.clear()
+        assert (await send_part(trio, body, 0, body.parts[0])).status_code == 201
+        assert synced == [folder]
+
+    run_trio(tmp_path, walk)

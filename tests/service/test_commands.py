@@ -69,6 +69,8 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
         "https://shuffler.example/",
         "--expires",
         "30d",
+        "--reports",
+        20,
         "--output",
         task,
         "--json",

@@ -51,6 +51,11 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
         ("[shuffler\n", {}, "no TOML"),
         (
             GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_SPOOL": "file:///here"},
+            "spool must be a folder's path",
+        ),
+        (
+            GOOD,
             {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_STORE": "mysql://"},
             "store must be",
         ),

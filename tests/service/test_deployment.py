@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from service_trio import ANALYZER_OPERATOR, Trio, bearing
+from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, bearing
 
 from shuffledp.service.http.config import load_config
 from shuffledp.service.roles import ROLE_CONFIGS
@@ -109,8 +109,10 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
                 if (await trio.status(ended))["batches"][0]["problem"]:
                     break
                 await asyncio.sleep(0.1)
-            for server in (trio.to_shuffler, trio.to_analyzer):
-                for family in text_string_to_metric_families((await server.get("/metrics")).text):
+            operators = ((trio.to_shuffler, OPERATOR), (trio.to_analyzer, ANALYZER_OPERATOR))
+            for server, token in operators:
+                text = (await server.get("/metrics", headers=bearing(token))).text
+                for family in text_string_to_metric_families(text):
                     for sample in family.samples:
                         labels = found.setdefault(sample.name, {"job": set()})
                         for label, value in sample.labels.items():

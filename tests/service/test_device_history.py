@@ -99,7 +99,7 @@ def test_wiping_asks_and_frees_nothing(
     assert (box / "device.json").read_text("utf-8") == before
     capsys.readouterr()
     assert main(["device", "wipe", "--outbox", str(box), "--yes"]) == 0
-    said = capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
     assert "4 reports" in said and "count against your budget" in said and "4 tasks" in said
     left = (box / "device.json").read_text("utf-8")
     assert "thing" not in left and "Mixer" not in left

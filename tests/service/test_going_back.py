@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import postgres_server as postgres
 import pytest
-from service_trio import USERS, Trio, as_collector
+from service_needs import missing
+from service_trio import OPERATOR, USERS, Trio, as_collector, bearing
 
+from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.app import Shuffler
-from shuffledp.service.shuffler.watch import BEHIND, Seen, read_seen
+from shuffledp.service.shuffler.filling import Filling
+from shuffledp.service.shuffler.watch import BEHIND, Seen, Watch, read_seen
 from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
@@ -89,7 +94,7 @@ def test_an_older_database_is_noticed_while_running(
             assert codes == [410] * 4
             status = await trio.status(task)
             assert (status["state"], status["reason"]) == ("closed", BEHIND)
-            assert (await trio.to_shuffler.get("/metrics")).text.count(
+            assert (await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text.count(
                 "shuffledp_shuffler_stopped_tasks 1.0"
             )
             fresh = await trio.enrol(2)
@@ -100,6 +105,38 @@ def test_an_older_database_is_noticed_while_running(
             assert code == 403
 
     asyncio.run(walk())
+
+
+def test_a_lagging_standby_that_is_promoted_is_noticed(tmp_path: Path) -> None:
+    """The primary fails with four acknowledged reports that its standby has not received; the
+    standby takes over at the same address while the shuffler runs."""
+    place = postgres.programs()
+    if place is None:
+        missing("PostgreSQL", postgres.HOW)
+        return
+
+    async def walk(server: postgres.Server) -> None:
+        url = postgres.new_database(place, server.folder)
+        stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+        async with Trio(tmp_path, stores).running() as trio:
+            task, whole = trio.task(), trio.task("whole")
+            for one in (task, whole):
+                await trio.register(one)
+                await trio.upload(one, [1] * 5)
+            bodies, tokens = [encrypt_report(task, 1) for _ in range(4)], await trio.enrol(4)
+            await asyncio.to_thread(server.copy_standby)
+            assert await answers(trio, task, bodies, tokens) == [201] * 4
+            await asyncio.to_thread(server.promote_standby)
+            again = [encrypt_report(task, 0) for _ in tokens]
+            assert await answers(trio, task, again, tokens) == [410] * 4
+            status = await trio.status(task)
+            assert (status["state"], status["reason"]) == ("closed", BEHIND)
+            fresh = await trio.enrol(2)
+            codes = await answers(trio, whole, [encrypt_report(whole, 1) for _ in fresh], fresh)
+            assert codes == [201] * 2
+
+    with postgres.Server(place) as server:
+        asyncio.run(walk(server))
 
 
 def test_a_replica_that_knew_less_does_not_hide_the_loss(
@@ -225,5 +262,173 @@ def test_a_restored_shuffler_never_signs_a_second_history(tmp_path: Path) -> Non
         kept = json.loads((tmp_path / "shuffler-signing.json.seen/head.json").read_text())
         assert kept["size"] == 2
         assert isinstance(trio.shuffler, Shuffler)
+
+    asyncio.run(walk())
+
+
+def test_the_memory_of_a_process_that_ends_meanwhile_is_kept(tmp_path: Path) -> None:
+    """Processes replace each other: the one that starts has not read what the other one remembers
+    when that one ends."""
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1])
+            memory = tmp_path / "memory"
+            old, ended, new = (Watch(memory, lambda: trio.shuffler.tasks) for _ in range(3))
+            old.open()
+            await trio.shuffler.database.run(old.compare)
+            ended.open()
+            ended.close()
+            new.open()
+            entry = trio.shuffler.tasks.find(task.id.hex())
+            old.reached(entry, Filling(7, 7))
+            old.close()
+            await trio.shuffler.database.run(new.compare)
+            new.close()
+            seen = [read_seen(file.read_bytes()) for file in memory.glob("*.seen")]
+            assert len(seen) == 2  # that of `ended` was folded into the one of `new`
+            assert Filling(7, 7).position in [p for one in seen for p in one.positions.values()]
+
+    asyncio.run(walk())
+
+
+def test_a_retry_is_acknowledged_by_a_process_that_remembers_it(tmp_path: Path) -> None:
+    """The report was stored by a process that was killed before it remembered how far it was."""
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            task = trio.task()
+            await trio.register(task)
+            (token,) = await trio.enrol(1)
+            body = encrypt_report(task, 1)
+            assert (await trio.post(task, body, token)).status_code == 201
+            watch, entry = trio.shuffler.watch, trio.shuffler.tasks.find(task.id.hex())
+            watch._positions.clear()
+            assert (await trio.post(task, body, token)).status_code == 200
+            assert watch.position(entry) == Filling(1, 1).position
+
+    asyncio.run(walk())
+
+
+def test_one_time_tokens_after_a_delivered_batch_was_lost(tmp_path: Path) -> None:
+    """The store goes back to before a batch was full that was delivered since. A token that counts
+    once in all tasks may have been spent in it, and answers no other task; tokens that are enrolled
+    afterwards do."""
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            task, other = trio.task(), trio.task("other")
+            for one in (task, other):
+                await trio.register(one)
+            (spent,) = await trio.enrol(1, ONCE_PREFIX)
+            await trio.upload(task, [1] * (USERS - 1))
+        backup = (tmp_path / "shuffler.db").read_bytes()
+        async with trio.running():
+            assert (await trio.post(task, encrypt_report(task, 1), spent)).status_code == 201
+            await trio.deleted(task)
+        for file in tmp_path.glob("shuffler.db*"):
+            file.unlink()
+        (tmp_path / "shuffler.db").write_bytes(backup)
+        async with trio.running():
+            assert (await trio.status(task))["state"] == "closed"
+            again = await trio.post(other, encrypt_report(other, 1), spent)
+            assert again.status_code == 403
+            (fresh,) = await trio.enrol(1, ONCE_PREFIX)
+            assert (await trio.post(other, encrypt_report(other, 1), fresh)).status_code == 201
+
+    asyncio.run(walk())
+
+
+@pytest.mark.parametrize("change", ["changes = 1", "changes = 3, epoch = epoch + 1"])
+def test_a_task_that_the_store_has_lost_is_forgotten(tmp_path: Path, change: str) -> None:
+    """Its number may be another task's by now. The second store was changed after it went back, so
+    its changes are as many as before."""
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            first, second = trio.task("first"), trio.task("second")
+            for one in (first, second):
+                await trio.register(one)
+            database, tasks = trio.shuffler.database, trio.shuffler.tasks
+            await tasks.refresh()
+            await database.rows("DELETE FROM tasks WHERE id = $1", second.id)
+            await database.rows(f"UPDATE store SET {change}")
+            await tasks.refresh()
+            assert list(tasks.by_id) == [first.id]
+            assert (await trio.post(second, b"", "x")).status_code == 404
+
+    asyncio.run(walk())
+
+
+def test_keys_in_memory_are_asked_for_again_in_a_new_session(tmp_path: Path) -> None:
+    """Another process may have destroyed one, and the store may not know it any more."""
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            keys, database = trio.shuffler.report_keys, trio.shuffler.database
+            keys.key(bytes(32), 1)
+            assert keys.known(bytes(32), 1) is not None and database.on_session is not None
+            await database.run(trio.shuffler._new_session)
+            assert keys.known(bytes(32), 1) is None
+            assert database.on_session == trio.shuffler._new_session
+
+    asyncio.run(walk())
+
+
+def test_batch_keys_are_asked_for_outside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that keeps keys may take long. Batches that are over are not asked for."""
+    asked: list[tuple[int, bool]] = []
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * USERS)
+            await trio.deleted(task)
+
+            def ended(_: bytes, number: int) -> str:
+                asked.append((number, threading.current_thread() is threading.main_thread()))
+                return ""
+
+            monkeypatch.setattr(trio.shuffler.report_keys, "ended", ended)
+            await trio.shuffler.store.reconcile(trio.shuffler.tasks.find(task.id.hex()))
+            assert asked == [(2, False)]
+
+    asyncio.run(walk())
+
+
+def test_a_task_that_cannot_close_does_not_stop_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its batch could not leave early; the next task's does."""
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        rule = {"top_up": "full", "at_least": 1, "wait_seconds": 60}
+        async with trio.running():
+            first, second = trio.task("first", batch=rule), trio.task("second", batch=rule)
+            for one in (first, second):
+                await trio.register(one)
+                await trio.upload(one, [1])
+            store, real = trio.shuffler.store, trio.shuffler.store.close_early
+
+            async def close_early(entry: RegisteredTask, state: Filling) -> bool:
+                if entry.task.id == first.id:
+                    raise StorageUnavailable("away")
+                return await real(entry, state)
+
+            monkeypatch.setattr(store, "close_early", close_early)
+            trio.seconds_ahead = 3600
+            await trio.shuffler.delivery.close_due()
+            states = {number: state.number for number, state in (await store.all_filling()).items()}
+            assert states == {1: 1, 2: 2}
 
     asyncio.run(walk())

@@ -17,6 +17,7 @@ from service_trio import OPERATOR, USERS, Trio, bearing, sha
 
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token
+from shuffledp.tasks.blind_rsa import BlindPrivateKey
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.tokens import REQUEST_BYTES, TokenRequest, task_challenge
@@ -76,9 +77,14 @@ def test_a_whole_batch_with_one_time_tokens(tmp_path: Path) -> None:
                 assert not list((tmp_path / f"device{user}").glob("*.token*"))
             (result,) = await party.trio.results(task)
             assert result["task"] == task.id.hex()
-            status = (await party.client.get("/status")).json()["tasks"][0]
+            said = bearing(OPERATOR)
+            status = (await party.client.get("/status", headers=said)).json()["tasks"][0]
             assert status["issued"] == USERS
-            assert f"{USERS} tokens issued to enrolments" in (await party.client.get("/")).text
+            page = (await party.client.get("/", headers=said)).text
+            assert f"{USERS} tokens issued to enrolments" in page
+            public = await party.client.get("/status")
+            assert "issued" not in public.json()["tasks"][0]  # not who asked when
+            assert "issued to" not in (await party.client.get("/")).text
             await enrolments_are_unknown_at_the_shuffler(party, secrets)
 
     asyncio.run(run())
@@ -147,6 +153,37 @@ def test_many_requests_of_one_enrolment_at_once_give_one_token(tmp_path: Path) -
                 *(party.ask(task, secret, request.to_bytes()) for request in requests)
             )
             assert sorted(answer.status_code for answer in answers) == [200] + 7 * [409]
+
+    asyncio.run(run())
+
+
+@pytest.mark.attack("one enrolment that keeps the issuer busy with signatures")
+def test_a_request_that_is_refused_is_not_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = []
+    sign = BlindPrivateKey.sign
+
+    def counting(key: BlindPrivateKey, blinded: bytes) -> bytes:
+        signed.append(blinded)
+        return sign(key, blinded)
+
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            assert task.issuer is not None
+            (secret,) = await party.enrol()
+            monkeypatch.setattr(BlindPrivateKey, "sign", counting)
+            codes = []
+            for _ in range(5):
+                request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+                codes.append((await party.ask(task, secret, request)).status_code)
+            assert codes == [200, 409, 409, 409, 409] and len(signed) == 1
+            malformed = request[:3] + b"\xff" * (len(request) - 3)  # above the modulus
+            (other,) = await party.enrol()
+            assert (await party.ask(task, other, malformed)).status_code == 400
+            assert (await party.ask(task, other, request)).status_code == 200  # it cost no token
 
     asyncio.run(run())
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from service_deliveries import batch_of, made_reports, send_manifest
 from service_programs import Programs
 from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, as_collector, bearing
 
@@ -70,13 +71,21 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
             listed = await trio.to_shuffler.get("/tasks", headers=bearing(OPERATOR))
             states = {one["name"]: (one["state"], one["waiting"]) for one in listed.json()["tasks"]}
             assert states == {"test": ("archived", 0), "other": ("open", 0)}
-            shown = (await trio.to_shuffler.get("/status")).json()["tasks"]
+            shown = (await trio.to_shuffler.get("/status", headers=bearing(OPERATOR))).json()[
+                "tasks"
+            ]
             assert [one["name"] for one in shown] == ["other"]
             (token,) = await trio.enrol()
             late = await trio.post(task, encrypt_report(task, 1), token)
             assert late.status_code == 410
 
             assert await _archive(trio.to_analyzer, task, ANALYZER_OPERATOR, False) == "task-open"
+            messages, _, _ = made_reports(task)
+            batch, body = batch_of(task, b"".join(messages))
+            await send_manifest(trio, batch, body.manifest.to_bytes())
+            assert await _archive(trio.to_analyzer, task, ANALYZER_OPERATOR, True) == "task-busy"
+            known = await trio.analyzer.store.find(batch)
+            assert known is not None and await trio.analyzer.publishing.discard(known, "given up")
             assert await _archive(trio.to_analyzer, task, ANALYZER_OPERATOR, True) == "archived"
             results = await trio.to_analyzer.get(f"/tasks/{task.id.hex()}/results")
             assert len(results.json()["results"]) == 1  # still to be read

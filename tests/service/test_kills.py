@@ -10,15 +10,20 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
 import httpx
+import postgres_server as postgres
 import pytest
+from nginx_proxy import proxy
+from raw_sockets import wait_for
+from service_needs import missing
 from service_programs import Programs
-from service_states import stored_tallies
-from service_trio import DELIVERY, Trio, bearing, known_report
+from service_states import keep_tallies, stored_tallies
+from service_trio import DELIVERY, OPERATOR, Trio, bearing, known_report
 
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.tokens import ONCE_PREFIX
@@ -27,7 +32,9 @@ from shuffledp.tasks.task import Task
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "240" if FULL else "8"))
 """More for a soak test."""
-REPORTS, BATCH = 20 * KILLS, 40
+BATCH = 40
+REPORTS = 2 * BATCH * -(-KILLS // 4)
+"""Whole batches of two tasks."""
 
 
 @pytest.mark.attack("kill −9 of any server at any moment")
@@ -36,6 +43,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
     task = trio.task(users=BATCH)
     made = [known_report(task, user % 2) for user in range(REPORTS)]
     programs = Programs(trio)
+    asyncio.run(keep_tallies(stores["analyzer"]))
     with programs.both() as (shuffler, _):
         programs.register(task)
         tokens = programs.enrol(len(made))
@@ -43,7 +51,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         kills = asyncio.run(_storm(programs, sending))
         assert kills == KILLS
         programs.results(task, REPORTS // BATCH)
-        status = httpx.get(f"{shuffler}/status").json()["tasks"][0]
+        status = httpx.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
     tallies = asyncio.run(stored_tallies(stores["analyzer"]))
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
@@ -54,35 +62,50 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
     assert DELIVERY not in programs.log() and not any(token in programs.log() for token in tokens)
 
 
-@pytest.mark.attack("kill −9, SIGSTOP and cut sessions of three replicas")
-def test_three_replicas_lose_and_double_nothing(
-    tmp_path: Path, postgres_database: Callable[[], str]
-) -> None:
-    """Batches have exactly their size; every acknowledged report is counted once, also those of
-    tokens that count once in all tasks, and of a task that counts tokens in every batch."""
-    url = postgres_database()
-    trio = Trio(tmp_path, {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"})
+@pytest.fixture
+def crashing() -> Iterator[str]:
+    """The URL of a fresh database on a PostgreSQL server that this test alone uses."""
+    place = postgres.programs()
+    if place is None:
+        missing("PostgreSQL", postgres.HOW)
+        return
+    with postgres.running(place) as folder:
+        yield postgres.new_database(place, folder)
+
+
+@pytest.mark.attack("kill −9, SIGSTOP, cut sessions and PostgreSQL crashes under three replicas")
+def test_three_replicas_lose_and_double_nothing(tmp_path: Path, crashing: str) -> None:
+    """Clients talk to nginx in front of three replicas. Batches have exactly their size; every
+    acknowledged report is counted once, also those of tokens that count once in all tasks, and of a
+    task that counts tokens in every batch. At last one replica hangs."""
+    trio = Trio(tmp_path, {"shuffler": crashing, "analyzer": f"sqlite:{tmp_path}/analyzer.db"})
     tasks = [trio.task(users=BATCH), trio.task("repeat", users=BATCH, repeat=True)]
     made = [
         (tasks[user % 2], *known_report(tasks[user % 2], user % 3 % 2)) for user in range(REPORTS)
     ]
     programs = Replicated(trio, 3)
+    asyncio.run(keep_tallies(trio.analyzer_config.store))
     with programs.all():
         for task in tasks:
             programs.register(task)
         tokens = programs.enrol(REPORTS // 2) + programs.enrol(REPORTS // 2, ONCE_PREFIX)
         random.shuffle(tokens)
         sending = [(one[0], one[1], token) for one, token in zip(made, tokens, strict=True)]
-        asyncio.run(_storm(programs, sending, url))
-        assert programs.troubles >= KILLS
+        asyncio.run(_storm(programs, sending, crashing))
+        assert programs.troubles.total() == KILLS
+        print(f"troubles: {dict(programs.troubles)}")
         for task in tasks:
             found = programs.results(task, REPORTS // 2 // BATCH, 180)
             assert {result["reports"] for result in found} == {BATCH}
-        for at in range(3):
-            status = httpx.get(f"{programs.replica_urls[at]}/status", timeout=60).json()["tasks"]
+            assert len(found) == REPORTS // 2 // BATCH
+        for url in programs.replica_urls:
+            wait_ready(url, 240)  # the last trouble may have been a crash
+            asked = httpx.get(f"{url}/status", headers=bearing(OPERATOR), timeout=60)
+            status = asked.json()["tasks"]
             assert [(one["have"], one["state"], one["reason"]) for one in status] == [
                 (0, "open", "")
             ] * 2
+        _check_hung_replica(programs, crashing)
     tallies = asyncio.run(stored_tallies(trio.analyzer_config.store))
     assert sum(tally["plus"][0] for tally in tallies) == sum(one[2] for one in made)
     assert sum(tally["minus"][0] for tally in tallies) == sum(one[3] for one in made)
@@ -90,14 +113,50 @@ def test_three_replicas_lose_and_double_nothing(
     assert not any(token in programs.log() for token in tokens)
 
 
+def _check_hung_replica(programs: Replicated, store: str) -> None:
+    """One replica is stopped: its health check fails, the others see that it is away and go on, and
+    it holds no lock."""
+
+    def away(at: int) -> float:
+        text = httpx.get(f"{programs.replica_urls[at]}/metrics", timeout=60).text
+        name = "shuffledp_shuffler_replicas_away "
+        return float(next(x for x in text.splitlines() if x.startswith(name)).split()[-1])
+
+    async def idle() -> int:
+        connection = await asyncpg.connect(store)
+        found = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND state = 'idle in transaction' AND now() - state_change > interval '20 s'"
+        )
+        await connection.close()
+        return int(found)
+
+    before = away(1)
+    hung = programs.running["shuffler 0"]
+    hung.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(httpx.TimeoutException):
+            httpx.get(f"{programs.replica_urls[0]}/readyz", timeout=3)
+        assert httpx.get(f"{programs.replica_urls[1]}/readyz", timeout=60).status_code == 200
+        assert wait_for(lambda: away(1) == away(2) == before + 1, 120)
+        assert asyncio.run(idle()) == 0
+    finally:
+        hung.send_signal(signal.SIGCONT)
+    assert wait_for(lambda: away(1) == before, 60)
+
+
 class Replicated(Programs):
-    """An analyzer and several shuffler programs on one store, each with its own port."""
+    """An analyzer and several shuffler programs on one store, each with its own port, and nginx in
+    front of them."""
 
     def __init__(self, trio: Trio, count: int) -> None:
         super().__init__(trio)
         ports = [self.ports["shuffler"], *(free_port() for _ in range(count - 1))]
+        self.replica_ports = ports
         self.replica_urls = [f"http://127.0.0.1:{port}" for port in ports]
-        self.troubles = 0
+        self.public = ""
+        """The proxy's URL."""
+        self.troubles: Counter[str] = Counter()
         text = self.config.read_text()
         self._configs = []
         for at, port in enumerate(ports):
@@ -129,16 +188,18 @@ class Replicated(Programs):
                 self.start_replica(at)
             for url in (self.urls["analyzer"], *self.replica_urls):
                 wait_ready(url, 240)
-            yield
+            with proxy(self.trio.folder, self.replica_ports, self.ports["analyzer"]) as urls:
+                self.public = urls[0]
+                yield
         finally:
             self.stop()
 
     async def trouble(self, store: str) -> None:
         """Something bad, to one of the programs or to all sessions of the store."""
-        self.troubles += 1
         at = random.randrange(len(self.replica_urls))
         name = f"shuffler {at}"
-        kind = random.choice(["kill", "kill", "stop", "cut", "analyzer"])
+        kind = ("kill", "kill", "stop", "cut", "analyzer", "crash")[self.troubles.total() % 6]
+        self.troubles[kind] += 1
         if kind == "kill":
             self.kill(name)
             self.start_replica(at)
@@ -147,13 +208,19 @@ class Replicated(Programs):
             self.running[name].send_signal(signal.SIGSTOP)
             await asyncio.sleep(1)
             self.running[name].send_signal(signal.SIGCONT)
-        elif kind == "cut":
+        elif kind in ("cut", "crash"):
             connection = await asyncpg.connect(store)
-            await connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            await connection.close()
+            others = "datname = current_database() AND pid <> pg_backend_pid()"
+            pids = await connection.fetch(f"SELECT pid FROM pg_stat_activity WHERE {others}")
+            if kind == "cut":
+                await connection.execute(
+                    f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"
+                )
+                await connection.close()
+            else:  # the server ends all sessions and recovers from its log
+                connection.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(random.choice(pids)[0], signal.SIGKILL)
         else:
             self.kill("analyzer")
             self.start("analyzer")
@@ -164,9 +231,8 @@ async def _storm(
     programs: Programs, sending: list[tuple[Task, bytes, str]], store: str = ""
 ) -> int:
     """Clients that retry, while servers die and come back again and again."""
-    urls = (
-        programs.replica_urls if isinstance(programs, Replicated) else [programs.urls["shuffler"]]
-    )
+    public = programs.public if isinstance(programs, Replicated) else programs.urls["shuffler"]
+    statuses = {200, 201, 429, 503} | ({502, 504} if isinstance(programs, Replicated) else set())
 
     async def insist(client: httpx.AsyncClient, task: Task, body: bytes, token: str) -> None:
         path = f"/tasks/{task.id.hex()}/reports"
@@ -174,9 +240,8 @@ async def _storm(
         acknowledged = 0
         while acknowledged < 2:  # the second time is a duplicate
             try:
-                url = f"{random.choice(urls)}{path}"
-                answer = await client.post(url, content=body, headers=bearing(token))
-                assert answer.status_code in (200, 201, 429, 503), answer.text
+                answer = await client.post(public + path, content=body, headers=bearing(token))
+                assert answer.status_code in statuses, answer.text
                 acknowledged += answer.status_code in (200, 201)
             except httpx.TransportError:
                 pass

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from service_trio import USERS, Trio
+from service_trio import OPERATOR, USERS, Trio, bearing
 
 from shuffledp import plan_count
 from shuffledp.cells.base import independent_cell
@@ -51,7 +51,7 @@ def artefacts(tmp_path: Path, value: int, lines: io.StringIO) -> dict[str, Any]:
                 bodies += await trio.upload(task, [value])
             await trio.results(task)
             status = await trio.deleted(task)
-            metrics = (await trio.to_shuffler.get("/metrics")).text
+            metrics = (await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text
             found.update(
                 sizes=[len(body) for body in bodies],
                 metrics=neutral(metrics),
@@ -139,8 +139,8 @@ def test_no_address_token_or_report_id_anywhere(tmp_path: Path, lines: io.String
             answers.append(await trio.post(task, body[:-1], tokens[1]))
             answers.append(await trio.post(task, body, "stranger-token"))
             texts = [answer.text for answer in answers]
-            texts.append((await trio.to_shuffler.get("/metrics")).text)
-            texts.append((await trio.to_shuffler.get("/status")).text)
+            texts.append((await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text)
+            texts.append((await trio.to_shuffler.get("/status", headers=bearing(OPERATOR))).text)
             texts.append((await trio.to_shuffler.get("/")).text)
             report = read_upload(body).report_id
             for text in [*texts, lines.getvalue()]:

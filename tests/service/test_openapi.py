@@ -28,6 +28,7 @@ from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.tasks.results import PUBLISHED
+from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,9 +165,9 @@ def test_published_results_are_what_their_schema_says(tmp_path: Path) -> None:
             quantiles = plan_quantiles(20, 8, days, bins=4, mse_overhead=16, cell="bounded")
             tasks: list[tuple[Task, list[Any]]] = [
                 (trio.task(), [1] * 20),
-                (Task.create(histogram.to_dict(), key, "h"), ["no"] * 20),
+                (Task.create(histogram.to_dict(), key, "h", BatchRule(20)), ["no"] * 20),
                 (
-                    Task.create(quantiles.to_dict(), key, "q", publish_noise="none"),
+                    Task.create(quantiles.to_dict(), key, "q", BatchRule(20), publish_noise="none"),
                     [quantiles.protocol.parse("2024-05-05")] * 20,
                 ),
             ]

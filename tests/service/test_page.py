@@ -11,16 +11,18 @@ from browsers import Browser
 from service_programs import Programs
 from service_trio import USERS, Trio, bearing
 
+from shuffledp.service.demo import free_port
 from shuffledp.service.http.page import render
 from shuffledp.tasks.reports import encrypt_report
 
 
 def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     """Progress, states and drawn intervals; the page follows without being loaded again."""
-    programs = Programs(Trio(tmp_path))
+    inside = f"127.0.0.1:{free_port()}"
+    programs = Programs(Trio(tmp_path, operators_listen=inside))
     task = programs.trio.task("Who uses <b>dark</b> mode?")
     with programs.both() as (shuffler, analyzer):
-        browser.open(shuffler)
+        browser.open(f"http://{inside}")
         assert "No task is registered yet" in browser.run("document.body.innerText")
         programs.register(task)
         reports = f"{shuffler}/tasks/{task.id.hex()}/reports"

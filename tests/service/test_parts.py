@@ -13,8 +13,13 @@ import pytest
 from service_deliveries import stored_tallies
 from service_trio import USERS, Trio, known_report
 
+from shuffledp.documents.files import write_whole
+from shuffledp.service.analyzer import receiving
+from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.delivery import Delivery, NotDelivered
-from shuffledp.service.store.spool import BucketSpool
+from shuffledp.service.store.private import scratch_folder, sweep_scratch
+from shuffledp.service.store.spool import BucketSpool, FolderSpool
 from shuffledp.tasks import parts as parts_module
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.ordering import ordered
@@ -265,3 +270,150 @@ def test_a_complete_batch_is_not_ordered_again(tmp_path: Path) -> None:
             assert await trio.results(task) == [result]
 
     asyncio.run(walk())
+
+
+@pytest.mark.parametrize("top_up", ["none", "full"])
+def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, top_up: str) -> None:
+    """The analyzer knows a manifest whose parts are gone; the batch is ordered again, with the same
+    manifest or, with a top-up, another one. The parts are in another folder of the bucket then."""
+    refused: list[str] = []
+    real = Delivery._ask
+
+    async def broken(
+        self: Delivery, method: str, path: str, **content: object
+    ) -> dict[str, object]:
+        for name in held(bucket):
+            if name.endswith("part-0000000"):
+                folder = name.partition("run/")[2].rpartition("/")[0]
+                BucketSpool(bucket).remove(folder)
+        refused.append(path)
+        return await real(self, method, path, **content)
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        trio.shuffler_config = replace(
+            trio.shuffler_config,
+            spool=bucket,
+            signing_key=f"{tmp_path}/signing.json",
+            deliver="manifest",
+            report_keys=f"{tmp_path}/report_keys",
+            gateway_keys=f"{tmp_path}/gateway_keys",
+        )
+        trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_ask", broken)
+            async with trio.running():
+                task = trio.task(batch={"top_up": top_up})
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                for _ in range(200):
+                    if refused:
+                        break
+                    await asyncio.sleep(0.05)
+        assert refused
+        async with trio.running():
+            await trio.results(task)
+            await trio.deleted(task)
+            assert held(bucket) == []
+
+    asyncio.run(walk())
+
+
+def test_a_key_is_destroyed_though_the_spool_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: the batch is finished when the spool is back."""
+    away = True
+    real = FolderSpool.remove
+
+    def remove(self: FolderSpool, folder: str) -> None:
+        if away:
+            raise StorageUnavailable("away")
+        real(self, folder)
+
+    monkeypatch.setattr(FolderSpool, "remove", remove)
+
+    async def walk() -> None:
+        nonlocal away
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * USERS)
+            await trio.results(task)
+            for _ in range(100):
+                if trio.shuffler.report_keys.ended(task.id, 1):
+                    break
+                await asyncio.sleep(0.05)
+            assert trio.shuffler.report_keys.ended(task.id, 1) == "delivered"
+            away = False
+            await trio.deleted(task)
+
+    asyncio.run(walk())
+
+
+def test_an_analyzer_that_always_asks_again_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch waits, and its problem is known; meanwhile others are delivered."""
+    asked: list[str] = []
+
+    async def again(self: Delivery, method: str, path: str, **content: object) -> dict[str, object]:
+        asked.append(path)
+        return {"state": "receiving", "missing": [0] * len(asked)}
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            with monkeypatch.context() as patch:
+                patch.setattr(Delivery, "_ask", again)
+                await trio.upload(task, [1] * USERS)
+                for _ in range(200):
+                    waiting = await trio.shuffler.store.batches(1)
+                    if waiting and waiting[0].tries:
+                        break
+                    await asyncio.sleep(0.05)
+            assert waiting and waiting[0].problem == "the analyzer asks again and again"
+            await trio.results(task)
+
+    asyncio.run(walk())
+
+
+def test_what_a_killed_process_left_of_sorting_is_removed(tmp_path: Path) -> None:
+    """Twin: the folder of a process that still sorts stays."""
+    with scratch_folder(tmp_path, "sorting-") as running:
+        (tmp_path / "sorting-left").mkdir()
+        (tmp_path / "sorting-left" / "run-1").write_bytes(b"x")
+        (tmp_path / "other").mkdir()
+        sweep_scratch(tmp_path, "sorting-")
+        assert running.is_dir() and (tmp_path / "other").is_dir()
+        assert not (tmp_path / "sorting-left").exists()
+    assert [file.name for file in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_bucket_is_checked_part_by_part_and_durably(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request checks parts for a limited time; how far it came is durable."""
+    written: list[tuple[str, bool]] = []
+    real = write_whole
+
+    def write(path: Path, content: bytes, *, durable: bool = False, secret: bool = False) -> None:
+        written.append((path.name, durable))
+        real(path, content, durable=durable, secret=secret)
+
+    monkeypatch.setattr(receiving, "write_whole", write)
+    monkeypatch.setattr(receiving, "CHECK_SECONDS", -1.0)
+    monkeypatch.setattr(parts_module, "PART_ROWS", 3)
+    secret, data = os.urandom(32), [os.urandom(3 * MESSAGE_BYTES) for _ in range(3)]
+    facts = tuple(PartFacts(3, hashlib.sha256(part).digest()) for part in data)
+    made = Manifest(header=manifest().header, parts=facts)
+    batch, place = made.header.batch_id, f"{made.header.batch_id.hex()}/{'0' * 16}"
+    for number, part in enumerate(data):
+        name = parts_module.part_name(number)
+        FolderSpool(f"{tmp_path}/bucket").write(place, name, seal_part(part, secret, batch, number))
+    (tmp_path / "spool").mkdir()
+    inbox = receiving.Inbox(AnalyzerConfig(spool=f"{tmp_path}/spool", parts=f"{tmp_path}/bucket"))
+    inbox.begin(made, (place, secret))
+    assert [inbox.check_shared(made) for _ in range(3)] == [False, False, True]
+    assert all(durable for _, durable in written) and ("checked", True) in written

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from service_trio import Trio
+from service_trio import OPERATOR, Trio, bearing
 
 from shuffledp.service.http import rates
 from shuffledp.service.http.metrics import Metrics
@@ -80,7 +80,7 @@ def test_the_shuffler_slows_tokens_and_addresses_down(tmp_path: Path) -> None:
             slow = await trio.post(task, body, first)
             assert 0 < int(slow.headers["retry-after"]) <= 20
             assert (await trio.post(task, encrypt_report(task, 1), second)).status_code == 201
-            metrics = (await trio.to_shuffler.get("/metrics")).text
+            metrics = (await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text
             assert 'shuffledp_shuffler_limited_total{by="token"} 2.0' in metrics
         trio.shuffler_config = replace(trio.shuffler_config, address_requests_per_minute=5)
         async with trio.running():

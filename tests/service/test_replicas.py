@@ -147,6 +147,27 @@ def test_every_replica_takes_reports_and_batches_have_their_size(shared: Trio) -
     asyncio.run(walk())
 
 
+def test_a_replica_that_missed_a_whole_batch_goes_on(shared: Trio) -> None:
+    """It last looked when the batch was open; the others have filled and delivered it since, and
+    its key is destroyed."""
+
+    async def walk() -> None:
+        async with replicas(shared, 2) as found:
+            task = shared.task()
+            await shared.register(task)
+            tokens = await shared.enrol(USERS + 1)
+            bodies = [encrypt_report(task, 1) for _ in tokens]
+            order = [1, *[0] * (USERS - 1), 1]
+            for at, body, token in zip(order, bodies, tokens, strict=True):
+                if token == tokens[-1]:
+                    await shared.deleted(task)
+                answer = await found.post(at, task, body, token)
+                assert answer.status_code == 201, answer.text
+            assert (await shared.status(task))["have"] == 1
+
+    asyncio.run(walk())
+
+
 @pytest.mark.parametrize("kind", ["each", "once", "repeat"])
 def test_a_token_counts_once_wherever_it_is_sent(shared: Trio, kind: str) -> None:
     async def walk() -> None:
@@ -261,13 +282,13 @@ def test_a_lease_that_ran_out_goes_to_another_replica(shared: Trio) -> None:
 def test_a_replica_that_hangs_is_seen_by_the_others(shared: Trio) -> None:
     async def walk() -> None:
         async with replicas(shared, 2) as found:
-            text = (await found.clients[0].get("/metrics")).text
+            text = (await found.clients[0].get("/metrics", headers=bearing(OPERATOR))).text
             assert "shuffledp_shuffler_replicas 2.0" in text
             await found.servers[0].database.rows(
                 "INSERT INTO replicas (name, seen) "
                 "VALUES ('hangs', extract(epoch FROM clock_timestamp())::bigint - 60)"
             )
-            text = (await found.clients[1].get("/metrics")).text
+            text = (await found.clients[1].get("/metrics", headers=bearing(OPERATOR))).text
             assert "shuffledp_shuffler_replicas_away 1.0" in text
 
     asyncio.run(walk())

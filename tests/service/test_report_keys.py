@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.shuffler import report_keys
 from shuffledp.service.shuffler.report_keys import (
     CommandKeys,
     FolderKeys,
@@ -113,3 +116,89 @@ def test_a_program_that_fails_stores_nothing(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho no key\n")
     with pytest.raises(StorageUnavailable, match="printed no key"):
         keys.key(TASK, 1)
+
+
+def test_a_key_that_another_process_destroyed_is_forgotten_in_memory(tmp_path: Path) -> None:
+    """Twin: the key of another batch is still known."""
+    first, second = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
+    for keys in (first, second):
+        keys.open(b"s" * 16)
+        keys.key(TASK, 1)
+        keys.key(TASK, 2)
+    first.destroy(TASK, 1)
+    assert second.known(TASK, 1) is None and second.known(TASK, 2) is not None
+    with pytest.raises(KeyDestroyed):
+        second.key(TASK, 1)
+
+
+def test_no_line_of_the_list_is_skipped(tmp_path: Path) -> None:
+    """Two threads read the list at the same time: neither may count what the other has read."""
+
+    both = threading.Barrier(2, timeout=2)
+
+    class Slow(dict[tuple[bytes, int], str]):
+        def __setitem__(self, name: tuple[bytes, int], reason: str) -> None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait()  # until the other one has read the list, too, if it can
+            super().__setitem__(name, reason)
+
+    first, second = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
+    first.open(b"s" * 16)
+    second.open(b"s" * 16)
+    first.destroy(TASK, 1)
+    second._ended = Slow()
+    readers = [threading.Thread(target=second.ended, args=(TASK, 1)) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    first.destroy(TASK, 2)
+    assert second.ended(TASK, 2) == "delivered"
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_program_is_asked_again_after_keys_are_forgotten(tmp_path: Path, forgotten: bool) -> None:
+    """Twin: a key in memory is used without asking."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n[ $1 = key ] && echo {'ab' * 32}\ntrue\n")
+    program.chmod(0o755)
+    keys = CommandKeys(str(program))
+    keys.open(b"s" * 16)
+    keys.key(TASK, 1)
+    program.write_text("#!/bin/sh\nexit 3\n")
+    if forgotten:
+        keys.forget()
+        with pytest.raises(KeyDestroyed):
+            keys.key(TASK, 1)
+    else:
+        keys.key(TASK, 1)
+
+
+def test_keys_in_memory_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_keys, "MOST_KNOWN", 3)
+    keys = FolderKeys(tmp_path / "keys")
+    keys.open(b"s" * 16)
+    made = [keys.key(TASK, number).batch_id for number in range(6)]
+    assert [keys.known(TASK, number) is not None for number in range(6)] == [False] * 3 + [True] * 3
+    assert [keys.key(TASK, number).batch_id for number in range(6)] == made
+
+
+def test_a_destruction_that_cannot_be_recorded_does_not_take_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: nothing of the line is left, and the key is still there."""
+    keys = FolderKeys(tmp_path / "keys")
+    keys.open(b"s" * 16)
+    made = keys.key(TASK, 1).batch_id
+    with monkeypatch.context() as patch:
+
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StorageUnavailable):
+            keys.destroy(TASK, 1)
+    assert (tmp_path / "keys" / "destroyed").read_bytes() == b""
+    assert keys.ended(TASK, 1) == "" and keys.key(TASK, 1).batch_id == made
+    keys.destroy(TASK, 1)
+    assert keys.ended(TASK, 1) == "delivered"

@@ -271,9 +271,7 @@ def test_results_by_date(
         assert main([*ask, "--csv"]) == 0
         rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
         assert [row["from"][:10] for row in rows] == ["2031-01-06", "2031-01-13"]
-        assert all(
-            float(row["low"]) <= float(row["estimate"]) <= float(row["high"]) for row in rows
-        )
+        assert all(float(row["low"]) <= float(row["clipped"]) <= float(row["high"]) for row in rows)
         assert main([*ask, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert [len(one["results"]) for one in found] == [1, 1, 0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -149,5 +150,28 @@ def test_two_services_do_not_share_a_file(tmp_path: Path) -> None:
             await open_database(f"sqlite:{tmp_path}/none/a.db", SHUFFLER_SCHEMA)
         with pytest.raises(ConfigError, match="A store is"):
             await open_database("mysql://", SHUFFLER_SCHEMA)
+
+    asyncio.run(walk())
+
+
+def test_a_process_waits_for_a_migration_by_another(
+    postgres_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For longer than any other statement may take."""
+    import asyncpg
+
+    from shuffledp.service.store import postgres
+
+    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.5)
+    url = postgres_database()
+
+    async def walk() -> None:
+        other = await asyncpg.connect(url)
+        await other.execute(f"SELECT pg_advisory_lock({postgres.MIGRATION_LOCK})")
+        opening = asyncio.create_task(open_database(url, SHUFFLER_SCHEMA, shared=True))
+        await asyncio.sleep(1.5)
+        assert not opening.done()
+        await other.close()
+        await (await opening).close()
 
     asyncio.run(walk())

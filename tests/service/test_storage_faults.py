@@ -11,7 +11,7 @@ import httpx
 import pytest
 from service_deliveries import stored_tallies
 from service_programs import Programs
-from service_trio import USERS, Trio, bearing, known_report
+from service_trio import OPERATOR, USERS, Trio, bearing, known_report
 
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.errors import StorageUnavailable
@@ -110,7 +110,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
         programs.kill("shuffler")
         programs.start("shuffler")
         wait_ready(url)
-        status = httpx.get(f"{url}/status").json()["tasks"][0]
+        status = httpx.get(f"{url}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == codes.count(201)
         with httpx.Client() as client:
             again = [

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from logged_tasks import KEYS
 from service_programs import Programs
-from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio
+from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
 
 from shuffledp.service.client.collector import enrol, register
 from shuffledp.service.client.connection import trusted_certificates
@@ -92,7 +92,10 @@ def test_a_batch_over_tls(
             register(task, shuffler, COLLECTOR, KEYS["collector"])
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
         trusted_certificates.cache_clear()
-        assert httpx.get(f"{shuffler}/status").json()["tasks"][0]["have"] == USERS - 1
+        assert (
+            httpx.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]["have"]
+            == USERS - 1
+        )
         with device(0) as client:  # it could not ask for the task's proof, so nothing was stored
             client.send(1)
         programs.results(task)

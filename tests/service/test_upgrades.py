@@ -19,6 +19,7 @@ from shuffledp.cli.main import main
 from shuffledp.cli.task import _show_list
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.shuffler import schema
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
@@ -57,7 +58,11 @@ async def _put_into(url: str, role: str, tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(SCHEMAS))
-def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) -> None:
+def test_every_row_is_kept(
+    role: str, tmp_path: Path, stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if reports are moved in several pages. Only the tallies of finished batches are gone."""
+    monkeypatch.setattr(schema, "MOVED_REPORTS", 2)
     before = _old(role, tmp_path / "old.db")
     assert all(rows for name, (_, rows) in before.items() if name not in ("top_ups", "waiting"))
 
@@ -73,6 +78,8 @@ def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) ->
         for name, (columns, rows) in before.items():
             if role == "shuffler" and name in CHANGED:
                 continue
+            if role == "analyzer" and name == "batches":
+                rows = _without_old_tallies(columns, rows)
             found = await database.rows(f"SELECT {', '.join(columns)} FROM {name}")
             assert sorted(found, key=repr) == rows, name
         if role == "shuffler":
@@ -80,6 +87,15 @@ def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) ->
         await database.close()
 
     asyncio.run(walk())
+
+
+def _without_old_tallies(columns: list[str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The batches as they are kept: one that is published or held has no tally any more."""
+    state, tally = columns.index("state"), columns.index("tally")
+    finished = [row for row in rows if row[state] not in ("received", "counted")]
+    assert any(row[tally] is not None for row in finished)
+    kept = [(*row[:tally], None, *row[tally + 1 :]) if row in finished else row for row in rows]
+    return sorted(kept, key=repr)
 
 
 async def _check_moved(database: Database, before: Tables) -> None:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import pytest
 from raw_sockets import wait_for
 from service_programs import Programs
-from service_trio import USERS, Trio, bearing
+from service_trio import OPERATOR, USERS, Trio, bearing
 
+from shuffledp.service import workers
 from shuffledp.service.demo import wait_ready
+from shuffledp.service.workers import Worker
 from shuffledp.tasks.reports import encrypt_report
 
 
@@ -44,6 +47,28 @@ def children(pid: int) -> list[int]:
         found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(child) for child in found]
     return []
+
+
+def test_a_process_that_starts_may_take_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: one that has said something and then nothing hangs."""
+    monkeypatch.setattr(workers, "HANG_SECONDS", 0.2)
+    silent = "import sys, time; sys.stdin.read(); time.sleep(60)"
+    speaking = (
+        "import json, os, sys, time; given = json.load(sys.stdin); os.write(given['alive'], b'.'); "
+        "time.sleep(60)"
+    )
+    with contextlib.closing(workers.listening_socket("127.0.0.1:0")) as listening:
+        for program, hangs in ((silent, False), (speaking, True)):
+            monkeypatch.setattr(workers, "COMMAND", ("-S", "-c", program))
+            worker = Worker(Trio(tmp_path).shuffler_config, listening, str(tmp_path))
+            try:
+                assert wait_for(worker.hangs, 30 if hangs else 1) is hangs
+            finally:
+                worker.end(signal.SIGKILL)
+                worker.process.wait()
+                worker.close()
 
 
 def test_workers_share_the_address_and_are_replaced(
@@ -83,7 +108,9 @@ def test_workers_share_the_address_and_are_replaced(
         assert result["reports"] == USERS
 
         def counted() -> float:
-            lines = httpx.get(f"{url}/metrics", timeout=60).text.splitlines()
+            lines = httpx.get(
+                f"{url}/metrics", headers=bearing(OPERATOR), timeout=60
+            ).text.splitlines()
             name = 'shuffledp_shuffler_uploads_total{task="1",verdict="accepted"}'
             return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 

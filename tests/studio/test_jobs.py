@@ -81,7 +81,7 @@ def test_what_is_said_of_privacy_follows_the_padding() -> None:
     assert json.loads(exact["json"])["padding"] == "exact"
     assert "2⁻⁶⁴" not in str(exact) and "pure ε-differential privacy" in str(exact["facts"])
     assert json.loads(cheap["json"])["padding"] == "2^-64" and cheap["messages"] < exact["messages"]
-    assert "2⁻⁶⁴" in cheap["sentences"][2] and "pure" not in str(cheap["facts"])
+    assert "2⁻⁶⁴" in cheap["sentences"][3] and "pure" not in str(cheap["facts"])
 
 
 def test_the_two_other_numbers_are_found_too() -> None:
@@ -172,7 +172,7 @@ def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
 def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
     file = tmp_path / "wege.csv"
     file.write_bytes("fährt;weg\n1;Fuß\n0;Rad\n".encode("cp1252"))
-    with pytest.raises(DataError, match=r"UTF-8.* under “Letters of a CSV file”"):
+    with pytest.raises(DataError, match=r"UTF-8.* under “Text encoding of a CSV file”"):
         items("look", path=str(file))
     (found,) = items("look", path=str(file), encoding="cp1252")
     assert [one["name"] for one in found["columns"]] == ["fährt", "weg"]
@@ -226,7 +226,7 @@ def test_decimals_are_read_as_people_write_them(name: str, text: str, meant: str
 
 def test_the_first_sentence_names_the_people_and_one_message_is_no_messages() -> None:
     plan = plan_of({**FORM, "error": "400", "find": "messages", "epsilon": "8"})
-    assert accuracy_sentence(plan, Fraction("0.95")).startswith("If at least 1,000 honest people")
+    assert accuracy_sentence(plan, Fraction("0.95")).startswith("If about 1,000 people take part")
     assert plan.report_size == 1 and "of 1 encrypted message (" in cost_sentence(plan)
 
 

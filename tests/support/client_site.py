@@ -14,7 +14,7 @@ from typing import Any
 BUNDLE = Path(str(files("shuffledp.service") / "pages" / "client"))
 WIDE = 5
 """An estimate may miss by so many intervals, so that tests fail by chance next to never."""
-POLICY = {"least_users": 1, "most_epsilon_per_period": "1000"}
+POLICY = {"leastUsers": 1, "mostEpsilonPerPeriod": "1000"}
 
 
 class Quiet(SimpleHTTPRequestHandler):

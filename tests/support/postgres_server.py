@@ -55,47 +55,80 @@ def _user() -> str | None:
     return "postgres" if "postgres" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
 
 
+class Server:
+    """A running server, in a folder that also holds its socket; the server and all its data are
+    gone afterwards."""
+
+    def __init__(self, place: Path, *settings: str) -> None:
+        """`place` is the folder of PostgreSQL's programs."""
+        self._place, self._user = place, _user()
+        self._words = [word for one in ("listen_addresses=", *settings) for word in ("-c", one)]
+        self.folder = tempfile.mkdtemp(prefix="pg-")
+        if self._user:
+            shutil.chown(self.folder, self._user)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _run(self, program: str, *words: str) -> None:
+        subprocess.run(
+            [self._place / program, *words],
+            check=True,
+            user=self._user,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _start(self, data: str) -> None:
+        self._process = subprocess.Popen(
+            [self._place / "postgres", "-D", data, "-k", self.folder, *self._words],
+            user=self._user,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _wait_ready(self._place, self.folder)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def __enter__(self) -> Server:
+        # nothing of it outlives the tests, so nothing is synced
+        words = ("-U", "postgres", "-A", "trust", "--no-sync", "--no-instructions")
+        try:
+            self._run("initdb", "-D", f"{self.folder}/data", *words)
+            self._start(f"{self.folder}/data")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._end(signal.SIGINT)  # ends open sessions, too
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def copy_standby(self) -> None:
+        """Makes a standby that has received all there is now, and nothing later."""
+        words = ("-R", "-X", "stream", "--no-sync", "--checkpoint=fast", "-U", "postgres")
+        self._run("pg_basebackup", "-D", f"{self.folder}/standby", "-h", self.folder, *words)
+
+    def promote_standby(self) -> None:
+        """The primary fails; the standby takes over at its address."""
+        self._end(signal.SIGQUIT)
+        self._start(f"{self.folder}/standby")
+        promote = "SELECT pg_promote(true, 60)"
+        self._run("psql", "-h", self.folder, "-U", "postgres", "-qc", promote, "postgres")
+
+
 @contextlib.contextmanager
 def running(place: Path, *settings: str) -> Iterator[str]:
-    """The folder of a running server's socket; the server and all its data are gone afterwards."""
-    folder, user = tempfile.mkdtemp(prefix="pg-"), _user()
-    if user:
-        shutil.chown(folder, user)
-    words = [word for setting in ("listen_addresses=", *settings) for word in ("-c", setting)]
-    try:
-        subprocess.run(
-            [
-                place / "initdb",
-                "-D",
-                f"{folder}/data",
-                "-U",
-                "postgres",
-                "-A",
-                "trust",
-                "--no-sync",  # nothing of it outlives the tests
-                "--no-instructions",
-            ],
-            check=True,
-            user=user,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        server = subprocess.Popen(
-            [place / "postgres", "-D", f"{folder}/data", "-k", folder, *words],
-            user=user,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            _wait_ready(place, folder)
-            yield folder
-        finally:
-            server.send_signal(signal.SIGINT)  # ends open sessions, too
-            server.wait(60)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """The folder of a running server's socket."""
+    with Server(place, *settings) as server:
+        yield server.folder
 
 
 def _wait_ready(place: Path, folder: str) -> None:

@@ -42,6 +42,19 @@ def status_of(client: socket.socket) -> int:
     return 0
 
 
+def closed(client: socket.socket) -> bool:
+    """Whether the server has ended this connection."""
+    client.setblocking(False)
+    try:
+        while client.recv(65536):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 def resident_mb(pid: int) -> float:
     """The memory that a program holds, in MB."""
     text = Path(f"/proc/{pid}/status").read_text()

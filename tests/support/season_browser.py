@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,7 +44,7 @@ CHARGES = """
     const { BrowserStorage } = await import("/client.js");
     return new BrowserStorage(args[0]).update((record) => record.charges.map((one) => one.epsilon));
 """
-AWAY = ("unreachable", "script timeout")
+AWAY = ("network", "script timeout")
 ONE_WINDOW = threading.Lock()
 
 
@@ -59,7 +60,7 @@ class BrowserPerson(Person):
 
     async def answer(self, stage: Stage, name: str) -> bytes:
         found = await insist(lambda: asyncio.to_thread(self._work, stage, name))
-        assert found["state"] == "answered"
+        assert found["state"] == "sent"
         task_id = bytes.fromhex(found["id"])
         self.tokens[task_id] = found["token"]
         self.outbox.bodies[task_id] = bytes(found["body"])
@@ -69,7 +70,7 @@ class BrowserPerson(Person):
         urls, ahead = stage.urls, stage.milliseconds_ahead
         args = [urls["analyzer"], name, self.secret, self.value, self._database, urls["relay"]]
         with ONE_WINDOW:
-            found = self.browser.work(OPEN, *args, self.policy.to_dict(), ahead)
+            found = self.browser.work(OPEN, *args, _camel_case(self.policy.to_dict()), ahead)
         if found.get("error") in AWAY:
             raise Unreachable("A server is away.")
         if found.get("error") == "policy":
@@ -79,3 +80,11 @@ class BrowserPerson(Person):
 
     def charges(self) -> list[Fraction]:
         return [Fraction(one) for one in self.browser.work(CHARGES, self._database)]
+
+
+def _camel_case(settings: dict[str, Any]) -> dict[str, Any]:
+    """A policy's settings as JavaScript names them."""
+    return {
+        re.sub("_(.)", lambda found: found[1].upper(), name): value
+        for name, value in settings.items()
+    }

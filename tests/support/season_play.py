@@ -146,10 +146,11 @@ class Season:
     def shuffler_has_deleted(self, task: Task) -> None:
         """Waits until the shuffler has deleted all delivered reports of a task."""
         url = f"{self.stage.urls['shuffler']}/status"
+        said = {"Authorization": f"Bearer {self.stage.tokens['operator']}"}
 
         def deleted() -> bool:
             with contextlib.suppress(httpx.TransportError):
-                tasks = self.stage.http.get(url).json()["tasks"]
+                tasks = self.stage.http.get(url, headers=said).json()["tasks"]
                 found = next(one for one in tasks if one["task"] == task.id.hex())
                 return {batch["state"] for batch in found["batches"]} == {"deleted"}
             return False
@@ -181,7 +182,7 @@ def make_series(stage: Stage, folder: Path) -> list[Task]:
         "--name", SERIES, "--question", "How do you get to work?",
         "--shuffler", stage.urls["shuffler"], "--gateway-key", gateway,
         "--issuer", stage.urls["issuer"], "--issuer-key", issuer_keys[0],
-        "--output", str(folder / "pattern.json"),
+        "--reports", str(BATCH), "--output", str(folder / "pattern.json"),
     )  # fmt: skip
     begin = datetime.now(UTC) - timedelta(hours=1)
     words = ["--begin", begin.isoformat(), "--until", (begin + timedelta(days=20)).isoformat()]

@@ -4,6 +4,7 @@ that, and what they measure without a date (pauses, limits) runs as ever."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import os
@@ -20,6 +21,7 @@ from typing import Any
 import httpx
 from raw_sockets import wait_for
 from service_needs import missing
+from service_states import keep_tallies
 
 from shuffledp.cli.main import main
 from shuffledp.service.demo import configuration, free_port, new_tokens
@@ -116,6 +118,7 @@ class Stage:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """All servers while they run."""
+        asyncio.run(keep_tallies(f"sqlite:{self.folder}/analyzer.db"))
         try:
             for role in ROLES:
                 self._start(role)

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import httpx
-from service_trio import DELIVERY, USERS, Trio, bearing, known_report
+from service_trio import COUNTED, DELIVERY, USERS, Trio, bearing, known_report
 
 from shuffledp.tasks.ordering import ordered
 from shuffledp.tasks.parts import MOST_PART_BYTES, Manifest, PartFacts, as_rows
@@ -105,13 +105,14 @@ def made_reports(task: Task, count: int = USERS, value: int = 1) -> tuple[list[b
 
 
 async def stored_tally(trio: Trio, batch: bytes) -> dict[str, Any]:
-    """The tally that the analyzer has stored of a batch."""
+    """The tally that the analyzer has counted of a batch; published batches have none any more."""
     found = await trio.analyzer.store.find(batch)
-    assert found is not None and found.tally is not None
-    tally: dict[str, Any] = json.loads(found.tally)
+    assert found is not None and (found.tally is None) == (found.state != "counted")
+    tally: dict[str, Any] = json.loads(COUNTED[batch])
     return tally
 
 
 async def stored_tallies(trio: Trio) -> list[dict[str, Any]]:
     """The tallies of all counted batches at the analyzer."""
-    return [json.loads(batch.tally) for batch in await trio.analyzer.store.batches() if batch.tally]
+    found = await trio.analyzer.store.batches()
+    return [json.loads(COUNTED[batch.id]) for batch in found if batch.id in COUNTED]

@@ -47,11 +47,40 @@ async def waiting_with_reason(trio: Trio, task: Task, seconds: float = 30) -> di
     raise AssertionError(f"no reason is shown: {found}")
 
 
+KEEP_TALLIES = {
+    "sqlite": (
+        "CREATE TRIGGER keep AFTER UPDATE OF tally ON batches WHEN NEW.tally IS NOT NULL "
+        "BEGIN INSERT OR IGNORE INTO tallies VALUES (NEW.id, NEW.tally); END",
+    ),
+    "postgresql": (
+        "CREATE RULE keep AS ON UPDATE TO batches "
+        "WHERE OLD.tally IS NULL AND NEW.tally IS NOT NULL "
+        "DO ALSO INSERT INTO tallies VALUES (NEW.id, NEW.tally) ON CONFLICT DO NOTHING",
+    ),
+}
+
+
+async def keep_tallies(url: str) -> None:
+    """Makes an analyzer's new store keep the tallies that the analyzer deletes, for the test."""
+    database = await open_database(url, ANALYZER_SCHEMA)
+    kind = url.partition(":")[0]
+    try:
+        blob = {"sqlite": "BLOB", "postgresql": "BYTEA"}[kind]
+        await database.rows(f"CREATE TABLE tallies (id {blob} PRIMARY KEY, tally TEXT NOT NULL)")
+        for statement in KEEP_TALLIES[kind]:
+            await database.rows(statement)
+    finally:
+        await database.close()
+
+
 async def stored_tallies(url: str) -> list[dict[str, Any]]:
-    """What the analyzer with this store has counted, batch by batch; it does not run."""
+    """What the analyzer with this store has counted, batch by batch; it does not run.
+
+    Requires: `keep_tallies` was called before the analyzer started."""
     database = await open_database(url, ANALYZER_SCHEMA)
     try:
-        rows = await database.rows("SELECT tally FROM batches")
+        assert await database.rows("SELECT id FROM batches WHERE tally IS NOT NULL") == []
+        rows = await database.rows("SELECT tally FROM tallies")
         return [json.loads(row[0]) for row in rows]
     finally:
         await database.close()

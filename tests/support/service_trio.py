@@ -18,6 +18,7 @@ from logged_tasks import KEYS
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.client.collector import signature_headers
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.shuffler.app import Shuffler
@@ -26,6 +27,7 @@ from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.encryption import encrypt_all
 from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
@@ -42,6 +44,17 @@ TRUSTING = ClientPolicy(
     allow_short_batches=True,
 )
 """The policy of devices that answer every task: tests use few users."""
+COUNTED: dict[bytes, str] = {}
+"""The tallies that analyzers of this process have counted, by batch: they delete them."""
+_count = AnalyzerStore.count
+
+
+async def _count_and_tell(store: AnalyzerStore, batch: StoredBatch, tally: Tally) -> None:
+    COUNTED[batch.id] = tally.to_json()
+    await _count(store, batch, tally)
+
+
+AnalyzerStore.count = _count_and_tell  # type: ignore[method-assign,assignment]
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
 ANALYZER_OPERATOR = "analyzer-operator-secret"
 
@@ -191,7 +204,9 @@ class Trio:
 
     async def status(self, task: Task) -> dict[str, Any]:
         """What the shuffler's status says about a task."""
-        tasks: list[dict[str, Any]] = (await self.to_shuffler.get("/status")).json()["tasks"]
+        tasks: list[dict[str, Any]] = (
+            await self.to_shuffler.get("/status", headers=bearing(OPERATOR))
+        ).json()["tasks"]
         return next(one for one in tasks if one["task"] == task.id.hex())
 
     async def deleted(self, task: Task) -> dict[str, Any]:

@@ -28,13 +28,15 @@ class Started:
         self.process.wait(30)
 
 
-def start(data: Path) -> Started:
-    """Starts `shuffledp studio` on a free port; it keeps what it keeps in a folder."""
+def start(data: Path, browser: Path | None = None) -> Started:
+    """Starts `shuffledp studio` on a free port; it keeps what it keeps in a folder, and opens the
+    given program as the browser, or none."""
+    quiet = [] if browser else ["--no-browser"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "shuffledp.cli.main", "studio", "--no-browser", "--json"],
+        [sys.executable, "-m", "shuffledp.cli.main", "studio", *quiet, "--json"],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XDG_DATA_HOME": str(data)},
+        env={**os.environ, "XDG_DATA_HOME": str(data), "BROWSER": str(browser or "")},
     )
     assert process.stdout is not None
     return Started(json.loads(process.stdout.readline())["link"], process)

@@ -14,6 +14,7 @@ TIERS = {
     "system": "long runs: kills, a season, cluster faults, grids, builds, full fuzzing",
 }
 BLOCKS = "tests/documents/test_blocks.py::test_every_block_runs_and_prints_what_the_page_shows"
+AXE = "tests/documents/test_site.py::test_no_page_has_an_accessibility_fault"
 PARTS = "tests/engines/spark/test_queries.py::test_parts_add_up_to_the_law_of_one_draw"
 PLACES = {
     "tests/architecture": "unit",
@@ -28,6 +29,8 @@ PLACES = {
     f"{BLOCKS}[tutorial]": "unit",
     "tests/documents/test_notebooks.py::test_all_notebooks_run": "system",
     "tests/documents/test_site.py::test_every_link_of_the_site_leads_somewhere": "system",
+    "tests/documents/test_site.py::test_formulas_are_typeset_without_a_script": "system",
+    f"{AXE}_and_search_finds_what_people_type": "system",
     "tests/documents/test_site.py::test_the_reference_holds_every_name_command_and_code": "system",
     "tests/engines": "unit",
     "tests/engines/spark": "service",
@@ -37,6 +40,10 @@ PLACES = {
     "tests/packaging": "unit",
     "tests/packaging/test_wheel.py": "system",
     "tests/plans": "unit",
+    "tests/plans/test_lower_bounds.py::"
+    "test_no_plan_of_a_large_grid_sends_fewer_messages_than_its_bound": "system",
+    "tests/plans/test_mutated_certificates.py::"
+    "test_both_programs_refuse_the_same_of_many_mutated_certificates": "system",
     "tests/plans/test_pinned_plans.py::test_no_slow_plan_of_the_grid_changes": "system",
     "tests/plots": "unit",
     "tests/proofs": "unit",

@@ -113,7 +113,7 @@ def header_of(task: Task, reports: int = USERS) -> BatchHeader:
         task_id=task.id,
         batch_id=bytes(16),
         reports=reports,
-        top_up_messages=task.protocol.top_up_size(shares) if shares else 0,
+        top_up_messages=task.top_up_size(shares),
         noise_shares=reports + shares,
     )
 
@@ -148,8 +148,9 @@ def test_a_batch_that_does_not_follow_its_rule_is_refused(task: Task, tmp_path: 
         task.check_batch(replace(good, task_id=bytes(32)), 0)
 
 
-def test_a_top_up_has_the_size_that_its_shares_say(task: Task) -> None:
-    assert encrypted_top_up(task, 0) == (b"", 0)
-    made = [encrypted_top_up(task, 5) for _ in range(5)]
-    assert {size for _, size in made} == {task.protocol.top_up_size(5)}
-    assert all(len(messages) == size * MESSAGE_BYTES for messages, size in made)
+def test_a_top_up_is_as_long_as_the_missing_reports(task: Task) -> None:
+    assert list(encrypted_top_up(task, 0)) == [] and task.top_up_size(0) == 0
+    assert task.top_up_size(5) == 5 * task.report_size
+    for _ in range(5):
+        made = b"".join(encrypted_top_up(task, 5))
+        assert len(made) == task.top_up_size(5) * MESSAGE_BYTES

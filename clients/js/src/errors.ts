@@ -7,8 +7,10 @@ export type ErrorCode =
   | "policy" // the task asks for more than this device agrees to
   | "value" // the value does not fit the question
   | "answered" // this device has already answered this task
-  | "refused" // the shuffler refused the report for good, or the issuer refused a token
-  | "unreachable"; // a server does not answer now; a report that was made is stored: resume later
+  | "token" // a server does not accept this device's token, or it was used before
+  | "refused" // a server refused the request for good, for another reason
+  | "cors" // a server is there, but this page may not talk to it
+  | "network"; // a server does not answer now; a report that was made is stored: resume later
 
 export class ShuffledpError extends Error {
   /** The server's HTTP status, if it answered, and its problem code. */

@@ -80,14 +80,15 @@ export const anything: Check<unknown> = (data) => data;
 export function readCanonical(text: string): unknown {
   try {
     const data: unknown = JSON.parse(text);
-    if (canonical(data, 0) === text) return data;
+    if (canonical(data) === text) return data;
   } catch {
     // not JSON, or nested too deeply
   }
   return bad("The task is not canonical JSON");
 }
 
-function canonical(data: unknown, depth: number): string {
+/** The canonical text of JSON; `readCanonical` refuses what this writes for other data. */
+export function canonical(data: unknown, depth = 0): string {
   if (depth > 24) throw new RangeError();
   const inside = (one: unknown): string => canonical(one, depth + 1);
   if (Array.isArray(data)) return `[${data.map(inside)}]`;

@@ -83,7 +83,7 @@ test("no task, several tasks, no list", async () => {
     await assert.rejects(loadCurrentTask("https://s.example", "bikes", at(1)), fails("task"));
   }
   await server(503);
-  await assert.rejects(loadCurrentTask("https://s.example", "bikes", at(1)), fails("unreachable"));
+  await assert.rejects(loadCurrentTask("https://s.example", "bikes", at(1)), fails("network"));
 });
 
 test("a list that lies is found out", async () => {
@@ -104,14 +104,14 @@ test("a list that lies is found out", async () => {
   // more than the policy allows
   await server(open);
   await assert.rejects(
-    loadCurrentTask("https://s.example", "bikes", { ...at(1), policy: { least_users: 1000 } }),
+    loadCurrentTask("https://s.example", "bikes", { ...at(1), policy: { leastUsers: 1000 } }),
     fails("policy"),
   );
   // signed by others than the policy names
   await assert.rejects(
     loadCurrentTask("https://s.example", "bikes", {
       ...at(1),
-      policy: { signing_keys: { collector: ["00".repeat(32)] } },
+      policy: { signingKeys: { collector: ["00".repeat(32)] } },
     }),
     fails("policy"),
   );

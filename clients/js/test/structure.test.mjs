@@ -11,7 +11,7 @@ import { loadTask, supportedQueries } from "@shuffledp/client";
 import { clock, fails, loadText, textOf, changedText, vectors } from "../test-support.mjs";
 
 const SOURCE = fileURLToPath(new URL("../src", import.meta.url));
-const FOLDERS = ["numbers", "cells", "queries", "task", "device", "send"]; // each may use those before it
+const FOLDERS = ["numbers", "cells", "queries", "task", "device", "send", "pages"]; // each may use those before it
 const files = readdirSync(SOURCE, { recursive: true })
   .filter((name) => name.endsWith(".ts"))
   .map((name) => {
@@ -32,6 +32,7 @@ test("supportedQueries are the queries of the vectors, each in its own file", ()
     "histogram",
     "quantiles",
     "frequencies",
+    "heavy-hitters",
     "by-group",
   ]);
   const { tasks, frequencies, groups, shared } = vectors;

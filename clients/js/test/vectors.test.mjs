@@ -28,10 +28,10 @@ const vectors = JSON.parse(
   readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"),
 );
 const policy = {
-  most_epsilon_per_task: 1000,
-  least_users: 1,
-  allow_repeat: true,
-  allow_short_batches: true,
+  mostEpsilonPerTask: 1000,
+  leastUsers: 1,
+  allowRepeat: true,
+  allowShortBatches: true,
 };
 const load = async (text, id, now) =>
   loadTask(text, {
@@ -94,7 +94,7 @@ for (const [kind, verify] of [
       const loading = loadTask(proved.text, {
         policy: {
           ...policy,
-          signing_keys: Object.fromEntries(
+          signingKeys: Object.fromEntries(
             Object.entries(vectors.proofs.signing_keys).map(([role, key]) => [role, [key]]),
           ),
         },
@@ -121,7 +121,7 @@ const LAWS = {
     return finite(fractions.map(([n, d]) => (n * scale) / d));
   },
   "cut negative binomial": ({ shape, beta, cut }) =>
-    new CutNoise(fraction(shape)[1], fraction(beta), cut),
+    new CutNoise(fraction(shape), fraction(beta), cut),
   "negative binomial": ({ shape, decay }) => negativeBinomial(fraction(shape), fraction(decay)),
   poisson: ({ mean }) => poisson(fraction(mean)),
 };

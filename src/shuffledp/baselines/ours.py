@@ -12,12 +12,8 @@ from shuffledp.cells.paper.printed import printed_recipe
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.real_sum.planner import plan_real_sum
-
-MOST_SPREAD = 1_000
-"""The largest number of buckets over which values are assumed to be spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +58,17 @@ def _printed_histogram(setting: Setting, mse_overhead: Fraction) -> BaselineFore
     return BaselineForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
 
 
-def _plan_frequencies(setting: Setting, messages: int) -> Plan[HistogramResult]:
-    """The plan by groups for values that are spread evenly over the buckets, or 1,000 of them."""
-    spread = min(setting.required_buckets, MOST_SPREAD)
-    return plan_frequencies(setting.users, setting.epsilon, spread=spread, max_messages=messages)
+def _plan_sparse(setting: Setting, messages: int) -> Plan[HistogramResult]:
+    """The sparse histogram that errs least at a bucket of 100 users."""
+    return plan_histogram(
+        setting.users,
+        setting.epsilon,
+        setting.required_buckets,
+        max_messages=messages,
+        padded=True,
+        error_at=100,
+        cell="sparse",
+    )
 
 
 _FINE = (Fraction(1, 10), Fraction(1, 2), Fraction(2), Fraction(8))
@@ -79,7 +82,7 @@ OUR_SIDE: dict[QueryName, OurSide] = {
         plan=_plan_histogram,
         printed=_printed_histogram,
         overheads=_FINE,
-        any_domain=_plan_frequencies,
+        any_domain=_plan_sparse,
     ),
 }
 

@@ -1,11 +1,13 @@
-"""The table of all baselines, by query and name."""
+"""The table of all baselines, by query and name: those of the literature, and those that
+installed packages add."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import entry_points
 
 from shuffledp.baselines.base import Baseline, BaselineForecast, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
@@ -151,12 +153,50 @@ BASELINES: tuple[Entry, ...] = (
     _approximate("histogram", "lwy22", "LWY22 FE1, calibrated", FrequencyOracle.plan),
 )
 
-_BY_NAME: dict[tuple[str, str], Entry] = {(entry.query, entry.name): entry for entry in BASELINES}
+PLUGINS = "shuffledp.baselines"
+"""The group of entry points by which a package adds baselines; each is an `Entry` or several."""
+
+
+def added_entries() -> list[Entry]:
+    """The baselines of installed packages; raises `ParameterError` for one that cannot be used."""
+    added: list[Entry] = []
+    for point in entry_points(group=PLUGINS):
+        package = point.dist.name if point.dist else point.value
+        advice = "mend the package or uninstall it."
+        try:
+            loaded = point.load()
+        except Exception as error:
+            raise ParameterError(
+                f"The baseline {point.name!r} of the package {package} cannot be loaded "
+                f"({type(error).__name__}); {advice}"
+            ) from error
+        entries = (loaded,) if isinstance(loaded, Entry) else loaded
+        if not isinstance(entries, list | tuple) or not all(isinstance(e, Entry) for e in entries):
+            raise ParameterError(
+                f"The entry point {point.name!r} of the package {package} is no baseline Entry; "
+                f"{advice}"
+            )
+        added += entries
+    return added
+
+
+@cache
+def by_name() -> dict[tuple[str, str], Entry]:
+    """All baselines, by query and name."""
+    found: dict[tuple[str, str], Entry] = {(one.query, one.name): one for one in BASELINES}
+    for entry in added_entries():
+        if (entry.query, entry.name) in found:
+            raise ParameterError(
+                f"Two baselines for a {entry.query} are named {entry.name!r}; rename the one that "
+                "your package adds."
+            )
+        found[entry.query, entry.name] = entry
+    return found
 
 
 def baselines_for(query: str) -> list[Entry]:
     """The baselines that answer a query: "count", "real-sum" or "histogram"."""
-    found = [entry for entry in BASELINES if entry.query == query]
+    found = [entry for entry in by_name().values() if entry.query == query]
     if not found:
         raise ParameterError(
             f"There are no baselines for {query!r}; choose count, real-sum or histogram."
@@ -167,10 +207,10 @@ def baselines_for(query: str) -> list[Entry]:
 def baseline(query: str, name: str) -> Entry:
     """The baseline of this name that answers a query."""
     entries = baselines_for(query)
-    if (query, name) not in _BY_NAME:
+    if (query, name) not in by_name():
         names = ", ".join(entry.name for entry in entries)
         raise ParameterError(f"There is no protocol {name!r} for a {query}; choose from {names}.")
-    return _BY_NAME[query, name]
+    return by_name()[query, name]
 
 
 @lru_cache(maxsize=64)

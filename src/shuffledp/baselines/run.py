@@ -40,6 +40,7 @@ class BaselineResult(Result):
     bits_per_message: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]  # of the kind of result beside this class
         if self.epsilon != self.claim.epsilon:
             raise ParameterError("A result's ε must be the ε of its privacy claim.")
 
@@ -243,6 +244,7 @@ class Answer:
     def estimate(self) -> BaselineEstimate:
         """The result of a count or a real sum."""
         (number,) = self.protocol.analyze(self.bag)
+        users = self.bag.users
         errors = self._errors(np.array([number]))
         value = self.values.from_unit(float(number), self.bag.users)
         (reach,) = self._reach(errors, 1 - self.confidence)
@@ -251,6 +253,7 @@ class Answer:
             value=value,
             low=value - float(reach),
             high=value + float(reach),
+            possible=(self.values.from_unit(0.0, users), self.values.from_unit(users, users)),
             errors=self._error_law(),
             **self._shared(errors),
         )

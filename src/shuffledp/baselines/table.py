@@ -17,7 +17,7 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 
 LARGE_DOMAIN = 100  # buckets from which on plans whose cost is the same for any domain are shown
-GROUP_MESSAGES = (45, 1_300)
+SPARSE_MESSAGES = (25, 45)
 PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
 
 
@@ -97,10 +97,12 @@ def our_row(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Row:
     return _row_of_plan(our_name(mse_overhead), f"shuffledp, ρ = {float(mse_overhead):g}", plan)
 
 
-def group_row(plan: Callable[[Setting, int], Plan[Result]], setting: Setting, messages: int) -> Row:
-    """The row of shuffledp for any domain, with at most `messages` messages."""
-    title = f"shuffledp by groups, ≤ {messages:,} messages"
-    return _row_of_plan(f"groups-{messages}", title, plan(setting, messages))
+def sparse_row(
+    plan: Callable[[Setting, int], Plan[Result]], setting: Setting, messages: int
+) -> Row:
+    """The row of the sparse histogram, with at most `messages` messages in a report."""
+    title = f"shuffledp, sparse, ≤ {messages:,} messages"
+    return _row_of_plan(f"sparse-{messages}", title, plan(setting, messages))
 
 
 def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
@@ -162,8 +164,8 @@ def compare(
     for_any = OUR_SIDE[query].any_domain
     if names is None and for_any is not None and setting.required_buckets >= LARGE_DOMAIN:
         makers += [
-            (f"groups-{messages}", partial(group_row, for_any, setting, messages))
-            for messages in GROUP_MESSAGES
+            (f"sparse-{messages}", partial(sparse_row, for_any, setting, messages))
+            for messages in SPARSE_MESSAGES
         ]
     printed = OUR_SIDE[query].printed
     if names is None and printed is not None:

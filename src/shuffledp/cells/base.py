@@ -69,6 +69,8 @@ class Cell(ABC):
     """How this kind of cell is named in JSON."""
     sends_minus: ClassVar[bool] = True
     """Whether honest users send −1 messages; where they do not, such a message is malformed."""
+    bytes_per_copy: ClassVar[int] = 1 << 10
+    """About how much memory it takes to draw and to analyze one copy."""
     users: int
     """How many honest users are guaranteed to take part: together they carry the whole noise."""
     largest: int
@@ -106,16 +108,18 @@ class Cell(ABC):
         """The expected number of messages of a user, at the largest value unless a mean is
         given."""
 
+    def fewest_messages(self, loss: Fraction, copies: int) -> float | None:
+        """A proved lower bound on what a user sends on average to `copies` cells of this design, of
+        which one holds the largest value, with this loss and the same error; None where none is
+        known."""
+        return None
+
     # Missing users
 
     @property
     @abstractmethod
     def absent_value(self) -> int:
         """The value that the estimate counts for every missing user whose noise was topped up."""
-
-    @abstractmethod
-    def top_up_shift(self, absent: int) -> int:
-        """What must be added to V₊ − V₋ where the noise of `absent` users was topped up."""
 
     # The analyzer
 
@@ -173,6 +177,25 @@ class Cell(ABC):
         """ln E[e^(θ·X)] where X is that number less its mean. Requires: the cell sends −1."""
         raise NotImplementedError
 
+    # Sums of copies. Independent copies of n users are one cell of copies·n users.
+
+    def intervals_of_sum(
+        self, copies: int, users: int, sums: Counts, outside: float
+    ) -> tuple[Counts, Counts]:
+        """`intervals` for the sum of the differences of several copies."""
+        return self.intervals(copies * users, sums, outside)
+
+    def error_range_of_sum(
+        self, copies: int, users: int, total: int, outside: float
+    ) -> tuple[float, float]:
+        """`error_range` of the sum of several copies' estimates."""
+        return self.error_range(copies * users, total, outside)
+
+    def variance_of_sum(self, copies: int, users: int, total: float) -> float:
+        """The variance of the sum of several copies' estimates, when `total` of the values in all
+        of them are 1 and the others 0, for reporting."""
+        return self.variance_at(copies * users, total, total)
+
     # As JSON
 
     @abstractmethod
@@ -186,7 +209,7 @@ class Cell(ABC):
 
 
 class IndependentCell(Cell):
-    """A cell that is drawn independently of all others: it has a randomizer of its own."""
+    """A cell that is drawn independently of all others, by its own randomizer."""
 
     @abstractmethod
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
@@ -226,7 +249,8 @@ class IndependentCell(Cell):
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """Messages that bring the noise of `absent` missing users, for each of the copies.
 
-        Ensures: together with `top_up_shift`, the noise of as many users who hold `absent_value`.
+        Ensures: an exact draw, never repeated, with which the estimate counts `absent_value` for
+        each of them; at most `most_messages` per missing user and copy.
         """
 
     def checked_tally(self, tally: Counts) -> int:
@@ -245,13 +269,9 @@ class IndependentCell(Cell):
         """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
         a + a sum of independent draws of these laws, in stochastic order."""
 
-    @abstractmethod
-    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
-        """The same for `top_up`."""
-
 
 def independent_cell(cell: Cell) -> IndependentCell:
-    """The cell, or a refusal where it has no randomizer of its own."""
+    """The cell; raises if it is not drawn independently of others."""
     if not isinstance(cell, IndependentCell):
         raise ParameterError(
             "Cells that are drawn together are for the digits of a real sum only; plan this "
@@ -289,6 +309,15 @@ class CellGroup(ABC):
     @abstractmethod
     def members(self) -> tuple[Member, ...]:
         """The cells, in the order of their counters."""
+
+    replacement_rule: ClassVar[str] = "up + down"
+    """How `replacement_loss` follows from the members' losses, in words."""
+
+    @property
+    def replacement_loss(self) -> Fraction:
+        """What replacing one code by another costs, if every cell costs what its `Member` allows:
+        one bucket goes down and one goes up."""
+        return sum((member.up + member.down for member in self.members), start=Fraction(0))
 
     @property
     def counters(self) -> int:
@@ -328,14 +357,9 @@ class CellGroup(ABC):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """Messages that bring the noise of `absent` missing users.
 
-        Ensures: together with `top_up_shifts`, the noise of as many users who hold the
-        `absent_value` of every cell.
+        Ensures: an exact draw, never repeated, with which the estimate counts the `absent_value` of
+        every cell for each of them; at most `most_messages` per missing user.
         """
-
-    def top_up_shifts(self, absent: int) -> Counts:
-        """What must be added to V₊ − V₋ of each counter after a top-up."""
-        shifts = [member.cell.top_up_shift(absent) for member in self.members]
-        return np.repeat(np.array(shifts, np.int64), [member.copies for member in self.members])
 
     # What a report must hold
 
@@ -361,12 +385,12 @@ class CellGroup(ABC):
         """(a, laws): a user sends at most a + a sum of independent draws of these laws. None where
         nothing is gained by it: `most_messages` is hardly more than a user sends on average."""
 
-    @abstractmethod
-    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
-        """The same for `top_up`: parts, each with independent laws, that may depend on each
-        other."""
-
     # The analyzer
+
+    def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats | None:
+        """ln E[e^(θ·X)] of all messages together less their mean, of `users` users of whom
+        `holders` have a value; None where counters are independent, and their own laws tell."""
+        return None
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
         """At most what drawing the cells at once adds to the variance of one user's share of the
@@ -430,9 +454,6 @@ class Copies(CellGroup):
 
     def message_laws(self) -> tuple[int, list[MessageLaw]]:
         return self.cell.message_laws(self.copies)
-
-    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
-        return [self.cell.top_up_laws(absent, self.copies)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ class SumTarget:
     """How many values the public dither has, or None where the search may choose it."""
 
     def dithers(self, points: int) -> list[int]:
-        """The numbers of dither values to look at, on a grid of so many points."""
+        """The numbers of dither values to look at, on a grid of `points` points."""
         if self.dither is not None:
             return [self.dither]
         return [dither for dither in DITHERS if points * dither <= FINEST_GRID]
@@ -154,7 +154,7 @@ def _moves(size: int) -> Floats:
 
 
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
-    """The cheapest point that so many rounds find, from the usual start, and what it costs with the
+    """The cheapest point found in `rounds` rounds, from the usual start, and what it costs with the
     public counter; `costs` has its number of dither values then."""
     moves = _moves(costs.size)
     point, step = costs.start(), 0.8

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from shuffledp.cells import bounded, digits, paper
+from shuffledp.cells import bounded, digits, paper, sparse
 from shuffledp.cells.base import Cell, CellGroup, Proof
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.kind import CellKind
 from shuffledp.cells.search import BEST, CellTarget, FoundCells, checked_cell_choice
 from shuffledp.documents.schema import Tagged
 from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.numbers.exact import fraction_above
 
 KINDS: dict[str, CellKind] = {
     kind.name: kind
@@ -21,6 +23,7 @@ KINDS: dict[str, CellKind] = {
         bounded.KIND,
         digits.KIND,
         paper.KIND,
+        sparse.KIND,
     )
 }
 """Every kind of cell by its name in JSON, in the order in which planners try them."""
@@ -69,7 +72,7 @@ def prove(
 
 
 def search_cell(cell: str, target: CellTarget, messages: float | None) -> FoundCells:
-    """One cell: the cheapest for the target's error, or of least error for so many messages."""
+    """One cell: the cheapest for the target's error, or of least error for `max_messages`."""
     return _best(
         cell,
         messages,
@@ -78,20 +81,35 @@ def search_cell(cell: str, target: CellTarget, messages: float | None) -> FoundC
 
 
 def search_buckets(
-    cell: str, epsilon: Fraction, target: CellTarget, messages: float | None, buckets: int
+    cell: str,
+    epsilon: Fraction,
+    target: CellTarget,
+    messages: float | None,
+    buckets: int,
+    *,
+    independent: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket, of which one may go up and one down at ε in all."""
-    return _best(
-        cell,
-        messages,
-        lambda kind: (
-            kind.search_buckets and partial(kind.search_buckets, epsilon, target, messages, buckets)
-        ),
-    )
+    """The cell of each bucket, of which one may go up and one down at ε in all; with `independent`,
+    only of kinds whose buckets are independent of each other."""
+
+    def search_of(kind: CellKind) -> Search | None:
+        if kind.search_buckets is None or (independent and not kind.independent_buckets):
+            return None
+        return partial(kind.search_buckets, epsilon, target, messages, buckets)
+
+    return _best(cell, messages, search_of, partial(_at_count, target))
+
+
+def _at_count(target: CellTarget, found: FoundCells) -> FoundCells:
+    """What was found, with the error at the count that the target names."""
+    if target.error_at is None:
+        return found
+    count = min(target.error_at, target.expected)
+    return replace(found, mse=fraction_above(found.cell.mean_squared_error(target.expected, count)))
 
 
 def search_digits(cell: str, target: SumTarget, messages: float | None) -> FoundCells:
-    """The cells of a sum's digits: the cheapest, or of least error for so many messages."""
+    """The cells of a sum's digits: the cheapest, or of least error for `max_messages`."""
     return _best(
         cell,
         messages,
@@ -103,7 +121,10 @@ Search = Callable[[FoundCells | None], FoundCells | None]
 
 
 def _best(
-    cell: str, messages: float | None, search_of: Callable[[CellKind], Search | None]
+    cell: str,
+    messages: float | None,
+    search_of: Callable[[CellKind], Search | None],
+    judged: Callable[[FoundCells], FoundCells] = lambda found: found,
 ) -> FoundCells:
     """What costs fewest messages or, within a number of messages, errs least.
 
@@ -121,8 +142,8 @@ def _best(
         except PlanningError as error:
             refusal = error
             continue
-        if found is not None and (best is None or found.beats(best, least_error)):
+        if found is not None and (best is None or judged(found).beats(judged(best), least_error)):
             best = found
     if best is None:
-        raise refusal or PlanningError("No cell does it; allow a larger error.")
+        raise refusal or PlanningError("This kind of cell cannot answer it; choose the cell best.")
     return best

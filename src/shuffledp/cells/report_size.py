@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from shuffledp.cells.base import CellGroup
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.message_law import MessageLaw, chernoff_capacity, least_capacity
+from shuffledp.numbers.message_law import MessageLaw, least_capacity
 
 EXACT, RESERVE = "exact", "2^-64"
 PADDINGS = (EXACT, RESERVE)
@@ -39,7 +39,7 @@ def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]] | 
 
 @lru_cache(maxsize=64)
 def reserve_size(groups: Groups, reports: int) -> int | None:
-    """The K that a batch of so many reports exceeds with probability at most 2⁻⁶⁴; None where the
+    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴; None where the
     groups have exact padding only.
 
     Ensures: reports · P(a user sends more than K) ≤ 2⁻⁶⁴, whatever the values, in ball arithmetic.
@@ -63,7 +63,9 @@ def padded_size(groups: Groups, reports: int, padding: str | None = None) -> int
     if padding == RESERVE:
         reserve = reserve_size(groups, reports)
         if reserve is None:
-            raise ParameterError("Cells that share their way up have exact padding only.")
+            raise ParameterError(
+                "Cells that are drawn together have exact padding only; leave padding out."
+            )
         return reserve
     most = most_messages(groups)
     if padding != EXACT or most is None:
@@ -74,26 +76,16 @@ def padded_size(groups: Groups, reports: int, padding: str | None = None) -> int
     return most
 
 
-def top_up_size(groups: Sequence[CellGroup], absent: int) -> int:
-    """To how many messages the noise of `absent` missing users is filled up.
-
-    Ensures: their noise needs more with probability at most 2⁻⁶⁴.
-    """
-    single: list[tuple[int, list[MessageLaw]]] = []
-    parts: list[tuple[int, list[MessageLaw]]] = []
-    for group in groups:
-        found = group.top_up_laws(absent)
-        (single if len(found) == 1 else parts).extend(found)
-    if single:  # groups are independent of each other: one bound for all of them
-        parts.append((sum(sure for sure, _ in single), [law for _, laws in single for law in laws]))
-    # parts that depend on each other get a share of the probability each
-    return sum(sure + chernoff_capacity(laws, len(parts)) for sure, laws in parts)
-
-
-def promise(padding: str) -> str:
-    """Which guarantee reports with this padding keep, in words."""
+def promise(padding: str, *, full_top_up: bool = False) -> str:
+    """Which guarantee reports with this padding keep, in words; `full_top_up` where the shuffler
+    adds a full set of noise, padded in the same way, to every batch."""
     if padding == EXACT:
         return "pure ε-differential privacy in the shuffle model"
+    if full_top_up:
+        return (
+            "ε-differential privacy in the shuffle model up to a probability of 2⁻⁶³ per batch (a "
+            "report or a top-up that overflows its fixed size is drawn again)"
+        )
     return (
         "ε-differential privacy in the shuffle model up to a probability of 2⁻⁶⁴ per batch (a "
         "report that overflows its fixed size is drawn again)"

@@ -11,8 +11,8 @@ from shuffledp.cells.report_size import padded_size
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import to_float
 
-BEST, BOUNDED, PAPER = "best", "bounded", "paper"
-CELL_CHOICES = (BEST, BOUNDED, PAPER)
+BEST, BOUNDED, PAPER, SPARSE = "best", "bounded", "paper", "sparse"
+CELL_CHOICES = (BEST, BOUNDED, PAPER, SPARSE)
 """The planners' argument `cell`."""
 
 
@@ -35,6 +35,8 @@ class CellTarget:
     """… or, with R here, mse + (R · true sum)² for every true sum (the paper's cell only)."""
     stand_in: int = 0
     """What a muted user is taken to hold (the paper's cell only)."""
+    error_at: int | None = None
+    """The true count at which the error counts, instead of the worst one (buckets only)."""
     padded: int = 0
     """How many copies share a padded report, whose size then counts; with 0, the messages of one
     copy count on average."""
@@ -60,8 +62,6 @@ class FoundCells:
     """The error that the search kept to."""
     cost: float
     """What the target counts: a padded report's messages, or a user's on average."""
-    limit: float
-    """The messages that no protocol with this kind of cell can beat for this error."""
     dither: int = 1
     """How many values the public dither of a sum by digits has."""
 

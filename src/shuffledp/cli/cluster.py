@@ -43,7 +43,9 @@ def add_to(commands: Commands) -> None:
         metavar="FOLDER",
         help="drop messages that were counted before, and add those of this batch",
     )
-    opening.add_argument("--ledger", metavar="FILE", help="charge this ledger, once per batch")
+    opening.add_argument(
+        "--ledger", metavar="FILE", help="charge this ledger, once per batch, and keep the result"
+    )
     opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
     opening.add_argument(
         "--implausible",
@@ -118,7 +120,7 @@ def run_open(args: argparse.Namespace) -> None:
             implausible=args.implausible,
         )
     rows = [
-        (line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
+        (line.label, f"{line.clipped:z,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
         for line in result_lines(done["result"])
     ]
     dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())

@@ -9,6 +9,7 @@ from shuffledp.baselines.base import Setting
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import OUR_SIDE
 from shuffledp.baselines.table import Row, Table, compare
+from shuffledp.baselines.words import in_words
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, show
@@ -52,6 +53,11 @@ def add_to(commands: Commands) -> None:
         choices=("epsilon", "users"),
         help="draw how error and messages change with this instead (with --plot)",
     )
+    parser.add_argument(
+        "--citations",
+        action="store_true",
+        help="name protocols by their papers (docs/baselines.md lists them)",
+    )
 
 
 def setting_of(args: argparse.Namespace) -> Setting:
@@ -78,49 +84,54 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("--over draws a picture; add --plot FILE to say where.")
     table = compare(args.query, setting)
     if args.plot is not None:
-        _draw(table, args.over, args.plot)
-    emit(args, table.to_dict(), lambda console: _show(console, table, args.plot))
+        _draw(table, args.over, args.plot, citations=args.citations)
+    emit(args, table.to_dict(), lambda console: _show(console, table, args))
 
 
-def _draw(table: Table, over: Over | None, path: str) -> None:
+def _draw(table: Table, over: Over | None, path: str, *, citations: bool) -> None:
     from shuffledp.plots.frontier import frontier
     from shuffledp.plots.scaling import scaling
 
     if over is None:
-        frontier(table, path)
+        frontier(table, path, citations=citations)
     else:
         scaling(table.query, table.setting, over, path)
 
 
-def _show(console: Console, table: Table, plot: str | None) -> None:
-    console.print(as_table(table))
+def _show(console: Console, table: Table, args: argparse.Namespace) -> None:
+    console.print(as_table(table, citations=args.citations))
+    if any(not row.claim.pure for row in table.rows) and table.setting.delta is not None:
+        console.print(f"(ε, δ): the guarantee may fail with δ = {float(table.setting.delta):g}.")
     notes = {row.claim.basis for row in table.rows if not row.claim.holds}
     for basis in sorted(notes):
-        console.print(f"{basis}: {BASES[basis]}.")
+        console.print(f"? {basis}: {BASES[basis]}.")
     for name, why in table.missing:
-        console.print(f"not shown: {name}. {why}", soft_wrap=True)
-    if plot:
-        console.print(f"picture: {plot}")
+        console.print(f"not shown: {name}. {why}")
+    if args.plot:
+        console.print(f"picture: {args.plot}", soft_wrap=True)
 
 
-def as_table(table: Table) -> RichTable:
-    """The comparison as a table for the terminal."""
+def as_table(table: Table, *, citations: bool = False) -> RichTable:
+    """The comparison as a table for a terminal of 80 columns."""
     from rich.table import Table as RichTable
 
     setting = table.setting
     title = f"{table.query}: {counted(setting.users, 'user')}, ε = {show(setting.epsilon)}"
-    if setting.delta is not None:
-        title += f", δ = {float(setting.delta):g} where approximate"
     if setting.buckets is not None:
         title += f", {counted(setting.buckets, 'bucket')}"
-    rich = RichTable(title=title, title_justify="left", box=None, padding=(0, 1))
-    rich.add_column("protocol", no_wrap=True)
-    for name in ("RMSE", "over central", "messages", "bits per user"):
-        rich.add_column(name, justify="right")
-    rich.add_column("privacy")
-    rich.add_column("trust")
+    rich = RichTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    rich.add_column("protocol", overflow="fold")
+    for name in ("RMSE", "messages", "bits"):
+        rich.add_column(name, justify="right", no_wrap=True)
+    rich.add_column("privacy", no_wrap=True)
+    rich.add_column("trust", no_wrap=True)
     for row in table.rows:
-        rich.add_row(*cells_of(row), style="bold" if row.ours else None)
+        name = row.title if citations else in_words(row.title)
+        _, error, _, messages, bits, _, trust = cells_of(row)
+        kind = "pure" if row.claim.pure else "(ε, δ)"
+        kind += "" if row.claim.holds else " ?"
+        style = "bold green" if row.ours and row.name != "printed" else None
+        rich.add_row(name, error, messages, bits, kind, trust, style=style)
     return rich
 
 

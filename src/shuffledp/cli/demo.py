@@ -7,6 +7,7 @@ import signal
 from types import FrameType
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, note
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import percent, whole
 
 
@@ -38,6 +39,14 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--question", metavar="TEXT", help="the yes-or-no question on the survey page"
     )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="let pages of another site answer too, for example http://localhost:5173; repeat it "
+        "for each (serves the survey page)",
+    )
     parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
 
@@ -45,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     """Runs the demo; SIGTERM ends it, and its servers with it."""
     before = signal.signal(signal.SIGTERM, _end)
     try:
-        run_page(args) if args.browser else run_users(args)
+        run_page(args) if args.browser or args.allow_origin else run_users(args)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -67,17 +76,23 @@ def run_users(args: argparse.Namespace) -> None:
         found,
         lambda out: out.print(
             facts(
-                "Estimate and true answer",
+                "How many of the simulated users say yes",
                 [
-                    ("truth", f"{found['truth']:,} of {users:,} simulated users say yes"),
-                    ("estimate", f"{result['estimate']:,.2f}"),
+                    ("estimate", f"{result['clipped']:,.1f} of {users:,} users"),
                     (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
-                    ("ε", str(result["epsilon"])),
-                    ("anomaly", f"{found['anomaly']:+.2f} standard deviations"),
+                    ("truth", f"{found['truth']:,} (only this demo knows it)"),
+                    ("privacy", f"ε = {float(result['epsilon']):g}, pure, certified"),
+                    *_anomaly(args, found["anomaly"]),
                 ],
             )
         ),
     )
+
+
+def _anomaly(args: argparse.Namespace, anomaly: float) -> list[tuple[str, str]]:
+    """How unusual the messages of the batch are, with -v."""
+    shown = f"{anomaly:+.2f} standard deviations"
+    return [("anomaly", shown)] if getattr(args, "verbose", False) else []
 
 
 def run_page(args: argparse.Namespace) -> None:
@@ -94,7 +109,20 @@ def run_page(args: argparse.Namespace) -> None:
         question=args.question or QUESTION,
         keep=args.keep,
         more=_more(args),
+        origins=_origins(args),
     )
+
+
+def _origins(args: argparse.Namespace) -> list[str]:
+    """The other sites whose pages may answer."""
+    from shuffledp.service.http.origins import is_origin
+
+    if not all(is_origin(origin) for origin in args.allow_origin):
+        raise ParameterError(
+            "--allow-origin takes an origin: scheme, host and port without a path, for example "
+            "http://localhost:5173."
+        )
+    return list(args.allow_origin)
 
 
 def _more(args: argparse.Namespace) -> list[str]:

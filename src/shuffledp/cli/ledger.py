@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import decimals, percent, show, whole
+from shuffledp.numbers.exact import counted, decimals, percent, show, whole, written
 from shuffledp.release.ledger import Entry, Ledger
 from shuffledp.tasks.results import ResultLine, result_lines
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `ledger create` and `ledger show`."""
-    actions = add_group(commands, "ledger", "create or show a privacy budget")
+    """Adds the commands of `ledger`."""
+    actions = add_group(commands, "ledger", "create, show or check a privacy budget")
     create = add_command(
         actions,
         "create",
@@ -34,6 +36,34 @@ def add_to(commands: Commands) -> None:
     shown.add_argument(
         "--entry", metavar="N", help="show the result of this entry again (1, 2, … or last)"
     )
+    verify = add_command(
+        actions,
+        "verify",
+        run_verify,
+        "check that no line was edited or removed",
+        examples=["ledger verify budget.json", "ledger verify budget.json --head 3f5a…"],
+    )
+    verify.add_argument("file", metavar="FILE", help="the ledger's file")
+    verify.add_argument(
+        "--head", metavar="HASH", help="check that the ledger continues from this earlier head"
+    )
+    raised = add_command(
+        actions,
+        "raise",
+        run_raise,
+        "give a ledger a larger budget",
+        examples=["ledger raise budget.json --budget 5"],
+    )
+    raised.add_argument("file", metavar="FILE", help="the ledger's file")
+    raised.add_argument("--budget", required=True, metavar="E", help="the new total ε")
+    upgrade = add_command(
+        actions,
+        "upgrade",
+        run_upgrade,
+        "add hashes to a ledger of shuffledp 0.2",
+        examples=["ledger upgrade budget.json"],
+    )
+    upgrade.add_argument("file", metavar="FILE", help="the ledger's file")
 
 
 def run_create(args: argparse.Namespace) -> None:
@@ -50,16 +80,42 @@ def run_show(args: argparse.Namespace) -> None:
         _show_entry(args, ledger.entries())
 
 
+def run_verify(args: argparse.Namespace) -> None:
+    """Checks every hash of a ledger and prints the newest one."""
+    ledger = Ledger(args.file)
+    head = ledger.verify(args.head)
+    lines = len(ledger.entries())
+    rows = [("lines", counted(lines, "line")), ("head", head)]
+    rows.append(("", "keep the head elsewhere; verify --head compares with it later"))
+    title = f"Ledger {args.file}: no line was edited or removed"
+    emit(args, {"lines": lines, "head": head}, lambda console: console.print(facts(title, rows)))
+
+
+def run_raise(args: argparse.Namespace) -> None:
+    """Raises the budget of a ledger and shows it."""
+    ledger = Ledger(args.file)
+    ledger.raise_budget(args.budget)
+    _show(args, ledger)
+
+
+def run_upgrade(args: argparse.Namespace) -> None:
+    """Adds hashes to a ledger of shuffledp 0.2 and shows it."""
+    ledger = Ledger(args.file)
+    ledger.upgrade()
+    _show(args, ledger)
+
+
 def _show(args: argparse.Namespace, ledger: Ledger) -> None:
-    entries = ledger.entries()
+    book = ledger.read()
+    entries, remaining = book.entries, book.budget - book.spent
     data = {
-        "budget": str(ledger.budget),
-        "spent": str(ledger.spent()),
-        "remaining": str(ledger.remaining()),
+        "budget": str(book.budget),
+        "spent": str(book.spent),
+        "remaining": str(remaining),
         "entries": [entry.to_dict() for entry in entries],
     }
-    rows = [(name, show(getattr(ledger, name)())) for name in ("spent", "remaining")]
-    rows = [("budget", show(ledger.budget)), *rows]
+    numbers = (("budget", book.budget), ("spent", book.spent), ("remaining", remaining))
+    rows = [(name, show(number)) for name, number in numbers]
     rows += [(f"{n}  {one.when}", _line(one)) for n, one in enumerate(entries, start=1)]
     if any(entry.result is not None for entry in entries):
         rows.append(("", "add --entry N to show a result again"))
@@ -70,17 +126,23 @@ def _line(entry: Entry) -> str:
     """An entry in one line: its cost, its purpose and, if it is one number, its result."""
     text = f"ε = {show(entry.epsilon)} for {entry.what}"
     text += f" ({entry.note})" if entry.note else ""
-    lines = [] if entry.result is None else result_lines(entry.result)
+    lines = [] if entry.result is None else result_lines(_result_in(entry.result))
     return f"{text}: {_number(lines[0])}" if len(lines) == 1 else text
+
+
+def _result_in(kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result of a query, or the one inside what was published for a batch."""
+    inner: Mapping[str, Any] = kept.get("result", kept)
+    return inner
 
 
 def _number(line: ResultLine) -> str:
     digits = decimals((line.high - line.low) / 4)
-    low, high = (f"{end:,.{digits}f}" for end in (line.low, line.high))
-    return f"{line.estimate:,.{digits}f} in {low} … {high}"
+    low, high = (written(end, digits) for end in (line.low, line.high))
+    return f"{written(line.clipped, digits)} in {low} … {high}"
 
 
-def _show_entry(args: argparse.Namespace, entries: list[Entry]) -> None:
+def _show_entry(args: argparse.Namespace, entries: Sequence[Entry]) -> None:
     if not entries:
         raise ParameterError(f"{args.file} has no entries yet: nothing was released.")
     most = len(entries)
@@ -88,13 +150,13 @@ def _show_entry(args: argparse.Namespace, entries: list[Entry]) -> None:
     entry = entries[number - 1]
     if entry.result is None:
         raise ParameterError(
-            f"Entry {number} has no result: the ledger keeps the results of queries only."
+            f"Entry {number} has no result: it was made by hand, or its result was deleted."
         )
-    result = entry.result
+    result = _result_in(entry.result)
     sure = percent(result["confidence"])
     rows = [(line.label, _number(line)) for line in result_lines(result)]
     rows += [("privacy", f"ε = {show(entry.epsilon)}, {result['privacy']}")]
     rows += [("users", f"{result['users']:,}"), ("released", entry.when)]
     rows += [("note", entry.note)] if entry.note else []
     title = f"{result['query']}, with {sure} intervals"
-    emit(args, dict(result), lambda console: console.print(facts(title, rows)))
+    emit(args, dict(entry.result), lambda console: console.print(facts(title, rows)))

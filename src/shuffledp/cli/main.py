@@ -104,6 +104,7 @@ COMMANDS = (
     "simulate",
     "ledger",
     "task",
+    "record",
     "keys",
     "send",
     "serve",
@@ -135,7 +136,7 @@ GROUPS = {
         "quantiles",
     ),
     "keep a budget": ("ledger",),
-    "collect from devices": ("demo", "task", "send", "device", "result"),
+    "collect from devices": ("demo", "task", "record", "send", "device", "result"),
     "run the servers": (
         "shuffler",
         "analyzer",

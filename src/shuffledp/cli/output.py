@@ -64,8 +64,9 @@ Commands = Any  # argparse's sub-parsers; their type has no public name
 
 
 def console(to_error: bool = False) -> Console:
-    """Standard output (or error) as a rich console, 100 columns wide if it is not a terminal.
-    Brackets are printed as they are: names that others chose are never markup."""
+    """Standard output (or error) as a rich console, 80 columns wide if it is not a terminal, with
+    colours on a terminal unless NO_COLOR is set. Brackets are printed as they are: names that
+    others chose are never markup."""
     from rich.console import Console
 
     class PlainConsole(Console):
@@ -76,7 +77,7 @@ def console(to_error: bool = False) -> Console:
 
     stream = sys.stderr if to_error else sys.stdout
     return PlainConsole(
-        file=stream, width=None if stream.isatty() else 100, highlight=False, markup=False
+        file=stream, width=None if stream.isatty() else 80, highlight=False, markup=False
     )
 
 
@@ -188,18 +189,17 @@ def _give_up_output() -> None:
 
 
 def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """A rich table of two columns: names and texts."""
+    """Two columns, names and texts, below a title."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title), title_justify="left", show_header=False, box=None, padding=(0, 2)
-    )
+    table = Table(show_header=False, box=None, padding=(0, 0, 0, 2))
     table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name), Text(value))  # never markup, whatever a label or a note contains
-    return table
+    return Group(Text(title, style="italic"), table) if title else table
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import json
 from dataclasses import MISSING
 from typing import Any
 
-from shuffledp.cells.search import CELL_CHOICES
+from shuffledp.cells.search import BEST, CELL_CHOICES
 from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
 from shuffledp.cli.query_arguments import add_arguments, as_phrase, given
 from shuffledp.errors import ParameterError
@@ -105,12 +105,19 @@ def make_plan(args: argparse.Namespace, query: AnyQuery) -> AnyPlan:
         option = next(one.option for one in arguments(query) if one.name == name)
         asked.setdefault(name, option.read(text) if option.read else text)
     return said.planner(
-        args.users,
-        args.epsilon,
-        padded=args.padded,
-        cell=args.cell,
-        **query.plan_arguments(asked),
+        args.users, args.epsilon, **_cell_and_padding(args, query), **query.plan_arguments(asked)
     )
+
+
+def _cell_and_padding(args: argparse.Namespace, query: AnyQuery) -> dict[str, Any]:
+    """The options `--cell` and `--padded`, where the planner has a choice."""
+    planner = query.declaration.planner
+    assert planner is not None
+    if "cell" in inspect.signature(planner).parameters:
+        return {"cell": args.cell, "padded": args.padded}
+    if args.cell != BEST:
+        raise ParameterError(f"{query.name} has one kind of cell; leave --cell out.")
+    return {}  # messages are always counted after padding
 
 
 def run(args: argparse.Namespace, query: AnyQuery) -> None:
@@ -131,12 +138,13 @@ def run(args: argparse.Namespace, query: AnyQuery) -> None:
 
 
 def plan_table(plan: AnyPlan, *, verbose: bool = False) -> Any:
-    """A plan as a table; if `verbose`, also whether its theorems are machine-checked."""
-    rows = describe_plan(plan)
+    """A plan as a table; if `verbose`, with its parameters and whether its theorems are
+    machine-checked."""
+    rows = describe_plan(plan, verbose=verbose)
     if verbose:
         rows.append(("theorems", machine_checked(plan.certificate)))
     if plan.report_size > MOST_REPORT_SIZE:
         rows.append(
-            ("warning", f"the service takes at most {MOST_REPORT_SIZE:,} messages in a report")
+            ("warning", f"a report of the service holds at most {MOST_REPORT_SIZE:,} messages")
         )
     return facts(f"Plan: {plan.protocol.query}", rows)

@@ -132,7 +132,9 @@ def _show(args: argparse.Namespace, result: Result) -> None:
     else:
         emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
     if args.plot:
-        result.plot(args.plot)
+        from shuffledp.plots.results import plot
+
+        plot(result, args.plot, args.column or "")
 
 
 def _on_this_machine(

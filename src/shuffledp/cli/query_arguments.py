@@ -19,7 +19,7 @@ TARGET_ARGUMENTS = [
 
 
 def add_arguments(parser: argparse.ArgumentParser, arguments: Iterable[Argument]) -> None:
-    """Adds an option for each argument; targets in a group of their own."""
+    """Adds an option for each argument; targets in a separate group."""
     listed = [one for one in arguments if one.option.command]
     there = {one.dest: one.option_strings[-1] for one in parser._actions if one.option_strings}
     names = there | {one.name: flag(one) for one in listed}

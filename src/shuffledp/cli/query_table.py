@@ -1,4 +1,4 @@
-"""A query's result as a table for the terminal."""
+"""A query's result for the terminal: the answer first, then its privacy, then what it rests on."""
 
 from __future__ import annotations
 
@@ -6,53 +6,102 @@ import argparse
 from typing import Any
 
 import shuffledp
-from shuffledp.cli.output import facts
+from shuffledp.cli.output import facts, is_quiet
 from shuffledp.numbers.exact import counted, percent, show
-from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.plans.text import protects
+from shuffledp.protocols.results import NEIGHBOURS, Estimate, Result
 from shuffledp.queries.by_group.result import GroupsResult
+
+COUNTS = ("count", "histogram", "frequencies", "heavy-hitters")
+"""Queries whose numbers are numbers of users."""
 
 
 def result_table(result: Result, args: argparse.Namespace) -> Any:
-    """A result as a table, with the assumptions that it rests on."""
+    """The answer with its unit and interval, and its privacy; with -q the answer alone, with -v
+    also what it cost and what it rests on."""
     from rich.console import Group
 
-    rows = [
-        ("privacy", _privacy(result)),
-        ("users", _users(result)),
-        ("messages", f"{result.messages_per_user:,.1f} per user"),
-        ("RMSE", f"{result.rmse:,.4g}{result.rmse_unit}"),
-        ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
-    ]
+    answer = _one_number(result, args) if isinstance(result, Estimate) else _numbers(result, args)
+    if is_quiet(args):
+        return answer
+    rows = [("privacy", _privacy(result)), *_asked_for(args)]
+    if getattr(args, "verbose", False):
+        rows += _details(result)
     if result.about:
-        rows.append(("about", result.about))
+        rows.append(("note", result.about))
+    return Group(answer, facts("", rows))
+
+
+def _privacy(result: Result) -> str:
+    if result.seeded:
+        return "none: the seed repeats this result, so it is not private"
+    return f"ε = {show(result.epsilon)}, pure, certified; {protects(result.neighbours)}"
+
+
+def _asked_for(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """The state of the ledger and the picture's file, if they were asked for."""
+    rows = []
     if args.ledger:
         left = shuffledp.Ledger(args.ledger).remaining()
         rows.append(("ledger", f"ε = {show(left)} remains in {args.ledger}"))
     if args.plot:
         rows.append(("picture", args.plot))
-    return Group(_numbers(result), facts("", rows))
+    return rows
 
 
-def _users(result: Result) -> str:
-    if result.neighbours == NEIGHBOURS:
-        return f"{result.users:,}: every row is taken for one user, and their number is public"
-    return f"{counted(result.users, 'value')} randomized; hidden is: {result.neighbours}"
+def _details(result: Result) -> list[tuple[str, str]]:
+    each = "; each row counts as one user" if result.neighbours == NEIGHBOURS else ""
+    return [
+        ("users", f"{result.users:,} (a public number){each}"),
+        ("error", f"RMSE {result.rmse:,.4g}{result.rmse_unit}"),
+        ("messages", f"{result.messages_per_user:,.1f} per user"),
+        ("cheaper", "if one party may see all rows, the central mechanism: --protocol central"),
+    ]
 
 
-def _privacy(result: Result) -> str:
-    if result.seeded:
-        return "none: the seed repeats this result, so that it is not private"
-    return f"ε = {show(result.epsilon)}, pure, in the shuffle model; certified"
+def _unit(name: str, result: Result, column: str | None) -> str:
+    """What the numbers count or measure."""
+    if name in COUNTS:
+        return f"of {counted(result.users, 'user')}"
+    return f"({column})" if column else ""
 
 
-def _numbers(result: Result) -> Any:
+def _one_number(result: Estimate, args: argparse.Namespace) -> Any:
+    """One number: what was asked, the estimate in bold with its unit, and its interval."""
+    from rich.text import Text
+
+    ((name, value, low, high),) = result.texts()
+    column = getattr(args, "column", None)
+    equals = getattr(args, "equals", None)
+    asked = f"{name} of {column}" if column else name
+    asked += f" = {equals}" if equals is not None else ""
+    unit = f" {_unit(name, result, None)}" if name in COUNTS else ""
+    sure = f"{percent(result.confidence)} interval {low} … {high}"
+    return Text.assemble(f"{asked}: ", (value, "bold green"), f"{unit}\n  {sure}")
+
+
+def _numbers(result: Result, args: argparse.Namespace) -> Any:
+    """Several numbers as a table; the first column is headed by what its names are."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
-    table.add_column("group" if isinstance(result, GroupsResult) else "query")
-    for name in ("estimate", "from", "to"):
-        table.add_column(name, justify="right")
-    for name, *numbers in result.texts():
-        table.add_row(Text(name), *numbers)  # a label may look like markup
+    column = getattr(args, "column", None)
+    if isinstance(result, GroupsResult):
+        first, name = result.by, result.answer
+    else:
+        first, name = column or "label", str(getattr(result, "query", "quantiles"))
+    unit = "users" if name in COUNTS else (column or "estimate")
+    if name == "quantiles":
+        first = "quantile"
+    of = f" of {column}" if column and column not in (first, unit) else ""
+    by = f" by {first}" if isinstance(result, GroupsResult) else ""
+    title = f"{name}{of}{by}, {counted(result.users, 'user')}"
+    table = Table(title=Text(title), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column(Text(first), overflow="fold")
+    table.add_column(Text(unit), justify="right", style="bold green", no_wrap=True)
+    table.add_column(f"{percent(result.confidence)} interval", justify="left", no_wrap=True)
+    texts = [(name.removeprefix("quantile "), *numbers) for name, *numbers in result.texts()]
+    width = max((len(low) for _, _, low, _ in texts), default=0)
+    for label, value, low, high in texts:
+        table.add_row(Text(label), value, f"{low:>{width}} … {high}")  # a label is never markup
     return table

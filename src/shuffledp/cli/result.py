@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import read_task
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import counted, percent
+from shuffledp.numbers.exact import counted, percent, written
 
 
 def add_to(commands: Commands) -> None:
@@ -101,7 +101,7 @@ def _show_series(out: Any, found: Sequence[dict[str, Any]]) -> None:
                     one["from"][:10],
                     str(published["number"]),
                     line.label,
-                    f"{line.estimate:,.2f}",
+                    written(line.clipped, 2),
                     f"{line.low:,.2f} … {line.high:,.2f}",
                     "implausible" if published["implausible"] else "",
                 )
@@ -139,7 +139,7 @@ def show(out: Any, one: dict[str, Any]) -> None:
     )
     for line in result_lines(result):
         out.print(
-            f"  {line.label} ≈ {line.estimate:,.2f}  "
+            f"  {line.label} ≈ {written(line.clipped, 2)}  "
             f"({percent(result['confidence'])} interval {line.low:,.2f} … {line.high:,.2f})"
         )
     out.print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import webbrowser
+from collections.abc import Callable
 
 from shuffledp.cli.output import Commands, add_command
 from shuffledp.numbers.exact import whole
@@ -31,15 +31,19 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serves the page on this machine until Ctrl+C."""
+    from shuffledp.studio.browser import open_browser, redirect_file
     from shuffledp.studio.serving import serve
 
-    def opened(link: str) -> None:
+    def opened(link: str) -> Callable[[], None]:
         if args.json:
             print(json.dumps({"link": link}), flush=True)
         else:
             print(f"The studio is open at {link}", flush=True)
             print("The link works once. Press Ctrl+C to stop the studio.", file=sys.stderr)
-        if not args.no_browser:
-            webbrowser.open(link)
+        if args.no_browser:
+            return lambda: None
+        page = redirect_file(link)
+        open_browser(page)
+        return lambda: page.unlink(missing_ok=True)
 
     serve(whole(args.port, "--port", least=0, most=65535), opened)

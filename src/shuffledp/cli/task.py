@@ -36,6 +36,8 @@ from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from shuffledp.protocols.base import Protocol
+    from shuffledp.protocols.results import Result
     from shuffledp.service.client.task_log import Log
     from shuffledp.tasks.task import Task
 
@@ -142,7 +144,7 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument(
         "--reports",
         type=int,
-        help="reports per batch (default: the plan's users); more gives slack for bad messages",
+        help="reports per batch (default: the plan's users and slack for up to three bad clients)",
     )
     parser.add_argument("--top-up", choices=("none", "missing", "full"), default="none")
     parser.add_argument(
@@ -185,7 +187,7 @@ def run_create(args: argparse.Namespace) -> None:
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
     rule = BatchRule(
-        args.reports or certificate.protocol.users,
+        args.reports or _default_reports(args, certificate.protocol),
         top_up=args.top_up,
         at_least=args.at_least,
         wait_seconds=args.wait_seconds,
@@ -210,6 +212,25 @@ def run_create(args: argparse.Namespace) -> None:
         gateway=given_gateway(args),
     )
     write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
+
+
+def _default_reports(args: argparse.Namespace, protocol: Protocol[Result]) -> int:
+    """Reports per batch if the user gives none; asks for a number where slack for one bad client
+    needs many more reports than there are users."""
+    from shuffledp.tasks.rules import slack_is_large
+    from shuffledp.tasks.task import checked_report_size, default_reports
+
+    users = protocol.users
+    if args.top_up == "full":  # the shuffler's own set of noise is the slack
+        return users
+    size = checked_report_size(protocol, 2 * users, args.padding)
+    if slack_is_large(users, size):
+        raise ParameterError(
+            f"A report has {size:,} messages, so that one faulty client could block a batch of "
+            f"{users:,} reports; choose --reports: {users + size:,} tolerates one faulty client, "
+            f"{users:,} none."
+        )
+    return default_reports(protocol, args.padding)
 
 
 def moment(text: str, name: str, clock: Clock = system_clock) -> int:
@@ -259,9 +280,6 @@ def summary(task: Task) -> dict[str, Any]:
 
 def table(task: Task) -> Any:
     """The task as a table for people."""
-    from shuffledp.cells.report_size import promise
-    from shuffledp.tasks.results import AGAINST_WHOM
-
     protocol, rule, who = task.protocol, task.batch, task.operators
     top_up = {
         "none": "never released short",
@@ -285,7 +303,7 @@ def table(task: Task) -> Any:
             ("shuffler", task.shuffler),
             ("valid", f"{moment_text(task.not_before)} to {moment_text(task.expires)}"),
             ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
-            ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
+            ("guarantee", task.guarantee),
             ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{counted(rule.reports, 'report')}, {top_up}, {task.order} order"),

@@ -36,9 +36,10 @@ def run(args: argparse.Namespace) -> None:
         certificate = verify(read_json(args.file))
     rows = [
         ("certified", f"ε = {show(certificate.epsilon)}, pure, in the shuffle model"),
-        ("loss", f"{show(certificate.loss)} at most"),
-        ("users", f"{certificate.protocol.users:,} at least"),
-        *(("proof", line) for line in proof_lines(certificate)),
+        ("users", f"{certificate.protocol.users:,} at least, all honest"),
     ]
+    if getattr(args, "verbose", False):
+        rows.append(("loss", f"{show(certificate.loss)} at most"))
+        rows += [("proof", line) for line in proof_lines(certificate)]
     title = f"Certificate: {certificate.protocol.query}"
     emit(args, certificate.to_dict(), lambda console: console.print(facts(title, rows)))

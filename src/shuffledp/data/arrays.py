@@ -26,7 +26,7 @@ ColumnType = Literal["truth", "whole", "real", "text", "date", "time", "instant"
 with one but no time zone, dates with both, or else."""
 
 MISSING = (
-    "The column has missing values; every row is one user with one value: fill or drop them first."
+    "The column has missing values, but every row is one user with one value; fill or drop them."
 )
 MIXED = "The column mixes values of different types; give one type."
 NO_ROWS = "There are no rows; a protocol needs at least one user."

@@ -62,6 +62,24 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
     return settled(array)
 
 
+def to_dictionary(chunk: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(different texts, each row's number among them) of an Arrow array of texts, also one that has
+    a dictionary already; raises `DataError` if a value is missing."""
+    pa = pyarrow()
+    if chunk.null_count:
+        raise DataError(MISSING)
+    if not pa.types.is_dictionary(chunk.type):
+        if pa.types.is_string_view(chunk.type):
+            chunk = chunk.cast(pa.large_string())
+        chunk = chunk.dictionary_encode()
+    names = chunk.dictionary.to_pylist()
+    if None in names:
+        values = to_numpy(chunk)
+        found, codes = np.unique(values.astype(str), return_inverse=True)
+        return found.astype(object), codes
+    return np.array(names, dtype=object), chunk.indices.to_numpy()
+
+
 def _decoded(chunk: Any) -> NDArray[Any]:
     """The values behind the numbers of a dictionary, which may hold missing values itself."""
     if not len(chunk):

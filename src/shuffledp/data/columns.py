@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,31 @@ from shuffledp.data.arrays import (
     from_array,
     from_objects,
 )
-from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
 from shuffledp.data.filling import filled_array, filled_objects
 from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.extras import require
 
+READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "narwhals", "pyspark")
+"""Libraries whose frames are read as they are, though they offer an Arrow stream, too."""
 STEP = 1 << 20
 """Rows of an array that are looked at together."""
+
+
+class Coded(NamedTuple):
+    """Values as numbers of a dictionary."""
+
+    names: NDArray[Any]
+    """Different values; some may have no row."""
+    codes: NDArray[Any]
+    """For each row, the number of its value."""
+
+    def counts(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """(the values that have rows, how many rows each has)."""
+        rows = np.bincount(self.codes, minlength=len(self.names))
+        there = np.flatnonzero(rows)
+        return self.names[there], rows[there].astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +61,10 @@ class Column:
     rows: int
     holds: ColumnType
     batches: Callable[[], Iterator[NDArray[Any]]]
+    chunks: Callable[[], Iterator[Any]] | None = None
+    """The same as Arrow arrays, in which values may be missing; None where it is not a file."""
+    coded: Callable[[], Iterator[Coded]] | None = None
+    """The same with each different value once; None where values are not texts."""
 
     def refuse_missing(self) -> None:
         """Reads all values; raises `DataError` if one is missing."""
@@ -97,12 +118,57 @@ def column_of(
     return _frame_column(source, column, fill)
 
 
+def arrow_column(source: object, column: str, file_format: FileFormat = AS_IT_IS) -> Any:
+    """A column of a data frame or a file as an Arrow array in memory; values may be missing."""
+    if isinstance(source, str | Path | Source):
+        from shuffledp.data.files import file_column
+
+        found = source if isinstance(source, Source) else Source.of(source)
+        chunks = file_column(found, column, file_format).chunks
+        assert chunks is not None
+        return pyarrow().chunked_array(list(chunks()))
+    file_format.refuse()
+    return _as_arrow(_frame_series(source, column))
+
+
+def settled_source(source: object) -> object:
+    """The data itself, or a table of it where it is an Arrow record batch or a stream, which can be
+    read once only."""
+    module, name = type(source).__module__.split(".")[0], type(source).__name__
+    if module == "pyarrow" and name == "RecordBatch":
+        return pyarrow().table(source)
+    if module == "pyarrow" and name == "RecordBatchReader":
+        return source.read_all()  # type: ignore[attr-defined]
+    if not hasattr(source, "__arrow_c_stream__") or module in READ_AS_THEY_ARE:
+        return source
+    pa = pyarrow()
+    try:
+        return pa.table(source)
+    except (TypeError, pa.ArrowInvalid):
+        return pa.chunked_array(source)
+
+
 def refuse_name(column: str | None) -> None:
     """Refuses a column's name beside data that is one column already."""
     if column is not None:
         raise ParameterError(
             "A list, array or Series is one column already; leave column out, or give a DataFrame."
         )
+
+
+def check_index(data: object, beside: object, name: str) -> None:
+    """Refuses a pandas Series beside pandas data with another index: taken by position, its rows
+    would go with other rows than those of the same index."""
+    indices = [one.index for one in (data, beside) if _is_pandas(one) and hasattr(one, "index")]
+    if len(indices) == 2 and not indices[0].equals(indices[1]):
+        raise ParameterError(
+            f"The index of {name} differs from that of the data, so it is not clear which rows "
+            f"belong together; give {name} the same index, or name a column of the data."
+        )
+
+
+def _is_pandas(source: object) -> bool:
+    return type(source).__module__.split(".")[0] == "pandas"
 
 
 def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
@@ -115,6 +181,14 @@ def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
 
 
 def _frame_column(source: object, column: str | None, fill: object) -> Column:
+    frame = _frame_series(source, column)
+    if fill is not None:
+        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
+    return _series_column(frame)
+
+
+def _frame_series(source: object, column: str | None) -> Any:
+    """A Series, or the column of a data frame, as a Series of narwhals."""
     require("frames")
     import narwhals.stable.v2 as nw
 
@@ -134,9 +208,7 @@ def _frame_column(source: object, column: str | None, fill: object) -> Column:
         frame = frame[name]
     if len(frame) == 0:
         raise DataError(NO_ROWS)
-    if fill is not None:
-        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
-    return _series_column(frame)
+    return frame
 
 
 def _as_series(source: Any) -> Any:
@@ -194,19 +266,29 @@ def _series_column(series: Any) -> Column:
             return found
     if series.null_count():
         raise DataError(MISSING)
-    pa = pyarrow()
-    try:
-        chunks = series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise DataError(MIXED) from None
-    except (pa.ArrowException, TypeError, OverflowError):
-        raise DataError(UNKNOWN_TYPE) from None
+    chunks = _as_arrow(series)
     parts = getattr(chunks, "chunks", [chunks])
 
     def batches() -> Iterator[NDArray[Any]]:
         return (to_numpy(part) for part in parts if len(part))
 
-    return Column(rows=len(series), holds=arrow_type(chunks.type), batches=batches)
+    def coded() -> Iterator[Coded]:
+        return (Coded(*to_dictionary(part)) for part in parts if len(part))
+
+    holds = arrow_type(chunks.type)
+    return Column(
+        rows=len(series), holds=holds, batches=batches, coded=coded if holds == "text" else None
+    )
+
+
+def _as_arrow(series: Any) -> Any:
+    pa = pyarrow()
+    try:
+        return series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise DataError(MIXED) from None
+    except (pa.ArrowException, TypeError, OverflowError):
+        raise DataError(UNKNOWN_TYPE) from None
 
 
 def _pandas_objects(native: Any) -> Column | None:
@@ -216,10 +298,25 @@ def _pandas_objects(native: Any) -> Column | None:
         if (codes < 0).any():
             raise DataError(MISSING)
         named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
-        return in_steps(named[codes], holds)
+        return _coded_column(Coded(named, codes), holds)
     if native.dtype.kind in "c":
         raise DataError(UNKNOWN_TYPE)
     arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
     if arrow_knows or "pyarrow" in native.dtype.name:
         return None
+    import pandas as pd
+
+    if native.dtype == object and pd.api.types.infer_dtype(native, skipna=False) == "string":
+        codes, names = pd.factorize(native)
+        return _coded_column(Coded(np.asarray(names, object), codes), "text")
     return in_steps(*from_objects(native.tolist()))
+
+
+def _coded_column(coded: Coded, holds: ColumnType) -> Column:
+    """A column of coded values, which are written out only where they are asked for."""
+    names, codes = coded
+
+    def batches() -> Iterator[NDArray[Any]]:
+        return (names[codes[at : at + STEP]] for at in range(0, len(codes), STEP))
+
+    return Column(rows=len(codes), holds=holds, batches=batches, coded=lambda: iter([coded]))

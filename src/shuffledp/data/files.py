@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from shuffledp.data.arrays import ColumnType
-from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
-from shuffledp.data.columns import Column, FileFormat, known_column
+from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
+from shuffledp.data.columns import Coded, Column, FileFormat, known_column
 from shuffledp.data.filling import filled_chunk
+from shuffledp.data.headers import (
+    UNCLEAR_POINTS,
+    looks_like_value,
+    may_be_thousands,
+    warn_of_header,
+)
 from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
 
@@ -20,8 +26,6 @@ TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 FILE_KINDS = (*TEXT_FILES, ".parquet")
 BATCH_ROWS = 1 << 18
 BLOCK_BYTES = 1 << 24
-
-Batches = Callable[[], Iterator[NDArray[Any]]]
 
 
 def file_column(source: Source, column: str | None, file_format: FileFormat) -> Column:
@@ -102,16 +106,27 @@ def _not_utf8(source: Source) -> str:
     )
 
 
-def _guarded(source: Source, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
-    """Batches of NumPy arrays, made from Arrow arrays that are read from a file."""
+def _column(
+    source: Source, parts: Callable[[], Iterator[Any]], rows: int, holds: ColumnType, fill: object
+) -> Column:
+    """The column behind Arrow arrays that are read from a file."""
+
+    def chunks() -> Iterator[Any]:
+        with _reading(source):
+            yield from (part for part in parts() if len(part))
 
     def batches() -> Iterator[NDArray[Any]]:
         with _reading(source):
-            for part in make():
-                if len(part):
-                    yield to_numpy(part if fill is None else filled_chunk(part, fill))
+            for part in chunks():
+                yield to_numpy(part if fill is None else filled_chunk(part, fill))
 
-    return batches
+    def coded() -> Iterator[Coded]:
+        with _reading(source):
+            for part in chunks():
+                yield Coded(*to_dictionary(part if fill is None else filled_chunk(part, fill)))
+
+    texts = coded if holds == "text" else None
+    return Column(rows=rows, holds=holds, batches=batches, chunks=chunks, coded=texts)
 
 
 def _parquet(source: Source, column: str | None, fill: object) -> Column:
@@ -128,7 +143,7 @@ def _parquet(source: Source, column: str | None, fill: object) -> Column:
                 yield batch.column(0)
 
     holds = arrow_type(schema.field(name).type)
-    return Column(rows=rows, holds=holds, batches=_guarded(source, parts, fill))
+    return _column(source, parts, rows, holds, fill)
 
 
 def _folder(source: Source, column: str | None, fill: object) -> Column:
@@ -156,7 +171,7 @@ def _folder(source: Source, column: str | None, fill: object) -> Column:
             yield batch.column(0)
 
     holds = arrow_type(data.schema.field(name).type)
-    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(source, parts, fill))
+    return _column(source, parts, data.count_rows(), holds, fill)
 
 
 def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
@@ -173,8 +188,12 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
         tried = [pa.string()] if file_format.as_text else [found, pa.float64(), pa.string()]
         if not pa.types.is_integer(found) and not file_format.as_text:
             tried.remove(pa.float64())
+        only = len(header.names) == 1
+        if found == pa.float64() and point == "." and "," in header.points:
+            _refuse_thousands(
+                _csv_reader(source, file_format, name, pa.string(), point, only=only)()
+            )
         for arrow in tried:  # later lines may hold what the first ones do not
-            only = len(header.names) == 1
             parts = _csv_reader(source, file_format, name, arrow, point, only=only)
             try:
                 rows = sum(len(part) for part in parts())
@@ -182,9 +201,9 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
-    batches = _guarded(source, parts, file_format.fill)
-    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=batches)
-    return _with_rows(source, column_found)
+    if looks_like_value(name, arrow_type(arrow)) or header.first_has(place, name):
+        warn_of_header(source.shown)
+    return _with_rows(source, _column(source, parts, rows, arrow_type(arrow), file_format.fill))
 
 
 def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
@@ -212,29 +231,48 @@ class Header(NamedTuple):
     types: list[Any]
     points: list[str]
     """What stands before decimals in each column: a point, or a comma."""
-    rows: int
-    """How many of its rows were seen; 0 only where there are none."""
+    first: Any
+    """Its first rows; None where there are none."""
+
+    @property
+    def rows(self) -> int:
+        """How many of its rows were seen; 0 only where there are none."""
+        return 0 if self.first is None else len(self.first)
+
+    def first_has(self, place: int, text: str) -> bool:
+        """Whether one of the first rows has a text in a column of texts."""
+        if self.first is None or self.first.schema.types[place] != pyarrow().string():
+            return False
+        return text in self.first.column(place).to_pylist()
 
 
 def _header(source: Source, file_format: FileFormat) -> Header:
     """The columns of a CSV file. Where another sign than a comma separates them, as spreadsheets
     write it that use decimal commas, numbers with commas are numbers."""
-    names, types, rows = _first_lines(source, file_format, ".")
+    names, types, first = _first_lines(source, file_format, ".")
     points, pa = ["."] * len(names), pyarrow()
     delimiter = _csv_options(source, file_format)["parse_options"].delimiter
     if delimiter != "," and pa.string() in types and not file_format.as_text:
         _, others, _ = _first_lines(source, file_format, ",")
-        for place, (first, other) in enumerate(zip(types, others, strict=True)):
-            if first == pa.string() and other == pa.float64():
+        for place, (read, other) in enumerate(zip(types, others, strict=True)):
+            if read == pa.string() and other == pa.float64():
                 types[place], points[place] = other, ","
-    return Header(names, types, points, rows)
+    return Header(names, types, points, first)
+
+
+def _refuse_thousands(parts: Iterator[Any]) -> None:
+    """Refuses numbers with points that may stand between thousands, in a file whose other columns
+    have decimal commas."""
+    texts = (text for part in parts for text in part.drop_null().to_pylist())
+    if may_be_thousands(texts):
+        raise DataError(UNCLEAR_POINTS)
 
 
 def _first_lines(
     source: Source, file_format: FileFormat, point: str
-) -> tuple[list[str], list[Any], int]:
-    """The columns' names, the types that the first lines of a CSV file suggest, and how many these
-    are."""
+) -> tuple[list[str], list[Any], Any]:
+    """The columns' names, the types that the first lines of a CSV file suggest, and these lines;
+    None where there are none."""
     import pyarrow.csv as pc
 
     convert = pc.ConvertOptions(strings_can_be_null=True, decimal_point=point)
@@ -243,8 +281,8 @@ def _first_lines(
         source.stream() as stream,
         pc.open_csv(stream, convert_options=convert, **options) as opened,
     ):
-        rows = next((len(part) for part in opened if len(part)), 0)
-        return list(opened.schema.names), list(opened.schema.types), rows
+        first = next((part for part in opened if len(part)), None)
+        return list(opened.schema.names), list(opened.schema.types), first
 
 
 def _csv_reader(

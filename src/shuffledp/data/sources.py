@@ -8,16 +8,21 @@ sample:commute                                 a file that comes with the packag
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from shuffledp import samples
 from shuffledp.data.arrow import pyarrow
+from shuffledp.data.waiting import SECONDS, within
 from shuffledp.documents.json_text import is_text
 from shuffledp.errors import ParameterError
 
+T = TypeVar("T")
 GZIP_START, PARQUET_START = b"\x1f\x8b", b"PAR1"
 """How files of these kinds begin."""
 
@@ -30,12 +35,45 @@ def file_system(path: str) -> tuple[Any, str]:
     if "://" not in path:
         return LocalFileSystem(), os.path.abspath(path)
     try:
-        system, inside = FileSystem.from_uri(path)
-    except (pa.ArrowException, OSError, ValueError):
+        with reaching(shown(path)):
+            system, inside = within(SECONDS, lambda: FileSystem.from_uri(_limited(path)))
+    except (pa.ArrowException, ValueError):
         raise ParameterError(
             f"{shown(path)} names no file system that pyarrow knows; check it."
         ) from None
     return system, inside
+
+
+def _limited(path: str) -> str:
+    """A URI with a limit on how long the file system tries again, where it has such a setting."""
+    parts = urlsplit(path)
+    if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
+        return path
+    limit = f"retry_limit_seconds={SECONDS / 2:g}"
+    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, limit)))))
+
+
+@contextmanager
+def reaching(name: str) -> Iterator[None]:
+    """Says in one sentence that a file cannot be reached, and why."""
+    try:
+        yield
+    except TimeoutError:
+        raise ParameterError(
+            f"{name} cannot be reached: there was no answer within {SECONDS:g} seconds; check the "
+            "network and the address, and try again."
+        ) from None
+    except OSError as error:
+        raise ParameterError(
+            f"{name} cannot be reached ({_reason(error)}); check its address and your right to "
+            "read it."
+        ) from None
+
+
+def _reason(error: OSError) -> str:
+    """The first line of what a file system says, without addresses and at most 200 characters."""
+    lines = (error.strerror or str(error)).strip().splitlines() or ["no reason was given"]
+    return re.sub(r"\w+://\S+", "…", lines[0])[:200].rstrip(".")
 
 
 def shown(path: str) -> str:
@@ -98,7 +136,8 @@ class Source:
         """The file, to be read at any place."""
         if self.content is not None:
             return pyarrow().BufferReader(self.content)
-        return self.system.open_input_file(self.inside)
+        with reaching(self.shown):
+            return self._wait(lambda: self.system.open_input_file(self.inside))
 
     def stream(self) -> Any:
         """The file from its beginning, unpacked."""
@@ -106,14 +145,24 @@ class Source:
             opened = self.open()
             packed = self.name.endswith(".gz")
             return pyarrow().CompressedInputStream(opened, "gzip") if packed else opened
-        return self.system.open_input_stream(self.inside)
+        with reaching(self.shown):
+            return self._wait(lambda: self.system.open_input_stream(self.inside))
+
+    def _wait(self, call: Callable[[], T]) -> T:
+        """What a call of the file system returns; of an object store, within the time limit."""
+        from pyarrow.fs import LocalFileSystem
+
+        return call() if isinstance(self.system, LocalFileSystem) else within(SECONDS, call)
 
     def parquet_files(self) -> list[str]:
         """All Parquet files below this folder, but for those that programs keep for themselves:
         their names begin with . or _."""
         from pyarrow.fs import FileSelector
 
-        found = self.system.get_file_info(FileSelector(self.inside, recursive=True))
+        with reaching(self.shown):
+            found = self._wait(
+                lambda: self.system.get_file_info(FileSelector(self.inside, recursive=True))
+            )
         paths = sorted(one.path for one in found if one.is_file)
         return [path for path in paths if path.endswith(".parquet") and not self._hidden(path)]
 
@@ -122,12 +171,8 @@ class Source:
         return any(part.startswith((".", "_")) for part in below.split("/"))
 
     def _type(self) -> Any:
-        try:
-            return self.system.get_file_info(self.inside).type
-        except OSError:
-            raise ParameterError(
-                f"{self.shown} cannot be reached; check its address and your right to read it."
-            ) from None
+        with reaching(self.shown):
+            return self._wait(lambda: self.system.get_file_info(self.inside).type)
 
     @staticmethod
     def _types() -> Any:

@@ -41,15 +41,15 @@ Comparable = bool | int | float | str | dt.date
 """A value to count; of dates with a time, a `datetime`."""
 
 
-def comparable(wanted: object, holds: ColumnType) -> Comparable:
-    """The value to count, in the column's own type; refuses one that no row could hold, and a date
-    that could mean several of them."""
+def comparable(wanted: object, holds: ColumnType, what: str = "the value to count") -> Comparable:
+    """A value to compare a column with, in the column's own type; refuses one that no row could
+    hold, and a date that could mean several of them."""
     if isinstance(wanted, np.generic) and not isinstance(wanted, np.datetime64):
         wanted = wanted.item()
     if holds == "truth" and str(wanted).lower() in TRUTHS:
         return TRUTHS[str(wanted).lower()]
     if holds in ("whole", "real"):
-        number = exact(wanted, "the value to count")  # type: ignore[arg-type]
+        number = exact(wanted, what)  # type: ignore[arg-type]
         if holds == "real":
             return float(number)
         if number.denominator == 1:
@@ -57,17 +57,16 @@ def comparable(wanted: object, holds: ColumnType) -> Comparable:
     if holds == "text" and isinstance(wanted, str):
         return wanted
     if holds in EXAMPLES:
-        return _moment(wanted, holds)
+        return _moment(wanted, holds, what)
     raise ParameterError(
-        f"The column holds {WORDS[holds]}, among which the value to count cannot be; give one of "
-        "the same type."
+        f"The column holds {WORDS[holds]}, among which {what} cannot be; give one of the same type."
     )
 
 
-def _moment(wanted: object, holds: ColumnType) -> dt.date:
+def _moment(wanted: object, holds: ColumnType, what: str) -> dt.date:
     """A date, a time or an instant, as the column holds them."""
     refusal = ParameterError(
-        f"The column holds {WORDS[holds]}; give the value to count in the same way, for example "
+        f"The column holds {WORDS[holds]}; give {what} in the same way, for example "
         f"{EXAMPLES[holds]}."
     )
     if isinstance(wanted, np.datetime64):

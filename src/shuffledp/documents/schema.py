@@ -271,7 +271,7 @@ class Tagged(Schema):
         return {"oneOf": [record.json_schema() for record in self.kinds.values()]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Anything(Schema):
     """Any JSON of bounded depth and size, for parts that are shown or compared, not computed
     with."""
@@ -279,6 +279,8 @@ class Anything(Schema):
     depth: int = 8
     longest: int = 2_000
     most_items: int = 10_000
+    exact: bool = False
+    """Whether there may be only texts, whole numbers, lists and objects."""
 
     def check(self, data: object, name: str) -> None:
         self._walk(data, name, self.depth)
@@ -293,6 +295,8 @@ class Anything(Schema):
                 self._walk(item, name, depth - 1)
         elif isinstance(data, str) and len(data) > self.longest:
             _refuse(name, f"made of texts of at most {self.longest:,} characters")
+        elif self.exact and type(data) not in (str, int):
+            _refuse(name, "made of texts and whole numbers")
         elif isinstance(data, float) and not math.isfinite(data):
             _refuse(name, "made of finite numbers")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shuffledp.data.columns import settled_source
 from shuffledp.engines import groups as groups_here
 from shuffledp.engines import local
 from shuffledp.queries.base import Query
@@ -19,6 +20,7 @@ SPARK_FRAMES = {
 
 def answer(query: Query[Any], data: object) -> Any:
     """The answer to a query about a column, for all users or for each of their groups."""
+    data = settled_source(data)
     query = query.as_asked()
     groups = query.user_groups()
     if groups is not None:

@@ -10,12 +10,13 @@ import numpy as np
 
 from shuffledp.data.columns import Column, in_steps
 from shuffledp.engines import local
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import LARGEST_CONFIDENCE, checked_confidence
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Query
 from shuffledp.queries.by_group.groups import Groups, labels_of, public_labels
 from shuffledp.queries.by_group.query import GroupableQuery, check_public
-from shuffledp.queries.by_group.result import PUBLIC_GROUPS, GroupsResult
+from shuffledp.queries.by_group.result import MEAN, PUBLIC_GROUPS, GroupsResult
 from shuffledp.queries.histogram.protocol import Label
 from shuffledp.release.publish import Drawn, publish_in_parallel
 
@@ -24,12 +25,35 @@ def answer(query: GroupableQuery, data: object, groups: Groups) -> GroupsResult:
     """The answer to a query for each public group."""
     check_public(query)
     column = local.read_column(query, data)
+    where = query.where_text
+    if where:
+        column, query = filtered_for_groups(query, data, column)
     labels = labels_of(groups, data, query, column.rows)
     with local.missing_first(column):
         values = np.concatenate(list(column.batches()))
     names = public_labels([_plain(label) for label in np.unique(labels)], groups)
     drawn = [_drawn(query, in_steps(values[labels == label], column.holds)) for label in names]
-    return publish_groups(query, drawn, names, groups)
+    return replace(publish_groups(query, drawn, names, groups), where=where)
+
+
+def filtered_for_groups(
+    query: GroupableQuery, data: object, column: Column
+) -> tuple[Column, GroupableQuery]:
+    """The column in which rows that `where` leaves out hold 0, and the query about it."""
+    check_no_mean(query)
+    found, asked = local.filtered(query, data, column)
+    assert isinstance(asked, GroupableQuery)
+    return found, asked
+
+
+def check_no_mean(query: GroupableQuery) -> None:
+    """Refuses the mean of some rows of a public group, which would be a ratio of two private
+    numbers."""
+    if query.for_groups().answer == MEAN:
+        raise ParameterError(
+            "A mean by public groups is about all rows of a group; leave where out, or declare the "
+            "groups with groups= as private ones."
+        )
 
 
 def _plain(label: Any) -> Label:
@@ -93,6 +117,10 @@ def _together(
         joint_low=np.array([one.low for one in joint], np.float64),
         joint_high=np.array([one.high for one in joint], np.float64),
         sizes=np.array([one.users for one in alone], np.float64),
+        possible=(
+            np.array([one.possible[0] for one in alone]),
+            np.array([one.possible[1] for one in alone]),
+        ),
         public=True,
         epsilon=first.epsilon,
         users=sum(one.users for one in alone),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.data.arrays import MISSING, Values
-from shuffledp.data.columns import Column, FileFormat, column_of, in_steps
+from shuffledp.data.arrays import MISSING, ColumnType, Values, array_type
+from shuffledp.data.arrow_conditions import kept_rows
+from shuffledp.data.columns import Column, FileFormat, check_index, column_of, in_steps
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
 from shuffledp.engines.rows_per_user import (
@@ -18,6 +20,7 @@ from shuffledp.engines.rows_per_user import (
     RowsPerUser,
     check_ids,
     kept,
+    numbered,
     rows_per_user,
     summed,
 )
@@ -48,8 +51,12 @@ def run(query: Query[R], data: object) -> R:
     several = rows_per_user(query)
     column = read_column(query, data)
     query = query.of_column(column.holds)
+    where = query.where_text
+    if where and query.grouped is None:
+        column, query = filtered(query, data, column)
     if several is not None:
-        column = rows_of_users(column, _ids(data, query), several, query.entropy)
+        column, people = rows_of_users(column, _ids(data, query), several, query.entropy)
+        several = replace(several, people=people)
         query = several.ask(query)
     if query.users is not None and query.users > column.rows:
         raise ShortBatchError(column.rows, query.users)
@@ -64,16 +71,35 @@ def run(query: Query[R], data: object) -> R:
         what=query.name,
         note=query.note,
         certificate=plan.certificate.to_dict(),
-        finish=finish_of(query, several),
+        finish=finish_of(query, several, where),
         times=1 if several is None else several.times,
     )
 
 
-def finish_of(query: Query[R], several: RowsPerUser | None) -> Callable[[R], R]:
+def finish_of(query: Query[R], several: RowsPerUser | None, where: str = "") -> Callable[[R], R]:
     """What becomes of a protocol's result, for rows or for users with several rows."""
-    if several is None:
-        return query.finish
-    return lambda result: several.finish(query.finish(result))
+
+    def finish(result: R) -> R:
+        found = replace(query.finish(result), where=where)
+        return found if several is None else several.finish(found)
+
+    return finish
+
+
+def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Query[R]]:
+    """The column in which rows that `where` leaves out say nothing, and the query about it."""
+    with missing_first(column):
+        values = np.concatenate(list(prepared(query, column, query.prepare)))
+        found = query.filtered(values, kept_of(query, data, column.rows))
+    holds: ColumnType = "other" if found.dtype.kind in "V" else array_type(found)
+    return in_steps(found, holds), query.of_filtered()
+
+
+def kept_of(query: Query[R], data: object, rows: int) -> NDArray[np.bool_]:
+    """Which rows `where` keeps."""
+    assert query.where is not None
+    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
+    return kept_rows(query.where, data, rows, file_format)
 
 
 def _ids(data: object, query: Query[R]) -> Column:
@@ -82,13 +108,16 @@ def _ids(data: object, query: Query[R]) -> Column:
     try:
         if isinstance(query.user, str):
             return column_of(data, query.user, file_format)
+        check_index(data, query.user, "user")
         return column_of(query.user)
     except DataError as error:
         raise DataError(MISSING_IDS) if str(error) == MISSING else error from None
 
 
-def rows_of_users(column: Column, ids: Column, several: RowsPerUser, entropy: Entropy) -> Column:
-    """The rows of each user that are kept, or their sums, as a new column."""
+def rows_of_users(
+    column: Column, ids: Column, several: RowsPerUser, entropy: Entropy
+) -> tuple[Column, int]:
+    """(the rows of each user that are kept, or their sums, as a new column; how many users)."""
     check_ids(ids.holds)
     if ids.rows != column.rows:
         raise DataError("There must be an id of a user for every row, and no more.")
@@ -97,10 +126,12 @@ def rows_of_users(column: Column, ids: Column, several: RowsPerUser, entropy: En
         names = np.concatenate(list(ids.batches()))
     except DataError:
         raise DataError(MISSING_IDS) from None
+    users = numbered(names)
+    people = int(users.max()) + 1
     if several.rows is not None:
-        return in_steps(kept(names, values, several.rows, entropy), column.holds)
-    sums = summed(names, values)
-    return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real")
+        return in_steps(kept(users, values, several.rows, entropy), column.holds), people
+    sums = summed(users, values)
+    return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real"), people
 
 
 def run_baseline(query: Query[R], data: object) -> R:
@@ -117,7 +148,7 @@ def run_baseline(query: Query[R], data: object) -> R:
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
     query.refuse(
-        ("per_user", "progress", "note", *TARGETS),
+        ("per_user", "progress", "note", "where", *TARGETS),
         "it belongs to our own protocol; leave protocol out.",
     )
     column = read_column(query, data)
@@ -178,10 +209,11 @@ def _pairs(query: Query[R], data: object) -> Column:
     asked, groups = query.of_each_group, query.grouped
     assert groups is not None
     column = read_column(asked, data)
-    labels = labels_of(groups, data, asked, column.rows)
+    labels = None if groups.all_in_one else labels_of(groups, data, asked, column.rows)
+    kept = None if query.where is None else kept_of(query, data, column.rows)
     with missing_first(column):
         values = np.concatenate(list(prepared(asked, column, asked.prepare)))
-        return in_steps(query.pairs(labels, values), "other")
+        return in_steps(query.pairs(labels, values, kept), "other")
 
 
 def fill_of(query: Query[R]) -> object:
@@ -236,12 +268,32 @@ def tallied(
     progress: Progress | None = None,
 ) -> NDArray[np.int64]:
     """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
+    if column.coded is not None and protocol.encodes_alike:
+        return _tallied_by_value(protocol, query, column, progress)
     tally: NDArray[np.int64] | None = None
     with missing_first(column):
         for values in prepared(query, column, query.prepare):
-            part = protocol.tally(protocol.encode(values, entropy))
+            part = protocol.tally_of(values, entropy)
             tally = part if tally is None else tally + part
             if progress is not None:
                 progress(len(values))
     assert tally is not None
+    return tally
+
+
+def _tallied_by_value(
+    protocol: Protocol[R], query: Query[R], column: Column, progress: Progress | None
+) -> NDArray[np.int64]:
+    """The same, where equal values have equal codes: each different value is encoded once."""
+    assert column.coded is not None
+    tally = protocol.tally(np.zeros(0, np.int64))
+    wanted = query.compared_with
+    with missing_first(column):
+        for coded in column.coded():
+            names, counts = coded.counts()
+            if wanted is not None:
+                names = compared(names, wanted, column.holds)
+            np.add.at(tally, protocol.encode(query.prepare(names)), counts)
+            if progress is not None:
+                progress(int(counts.sum()))
     return tally

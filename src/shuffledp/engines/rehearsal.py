@@ -7,18 +7,19 @@ are measured against it. No ledger is charged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.data.columns import settled_source
 from shuffledp.engines.local import missing_first, prepared, read_column
 from shuffledp.errors import ParameterError, ShortBatchError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
-from shuffledp.tasks.results import shifted, with_noise
+from shuffledp.tasks.results import of_reports
 
 R = TypeVar("R", bound=Result)
 Floats = NDArray[np.float64]
@@ -40,9 +41,10 @@ class Rehearsal(Generic[R]):
     ) -> None:
         query = query.as_asked()
         query.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
+        query.refuse(("where",), "a rehearsal is about all rows.")
         if query.user_groups() is not None:
             raise ParameterError("A rehearsal is about all users together; leave by out.")
-        column = read_column(query, data)
+        column = read_column(query, settled_source(data))
         query = self._query = query.of_column(column.holds)
         self.users = column.rows
         self.plan = query.plan(column.rows) if plan is None else plan
@@ -61,10 +63,9 @@ class Rehearsal(Generic[R]):
         protocol = plan.protocol
         batch = protocol.aggregate(self._values, entropy)
         if self.noise_shares:
-            batch = with_noise(protocol, batch, self.noise_shares, entropy)
+            batch += protocol.top_up(self.noise_shares, entropy)
         result = plan.analyze(protocol.release(batch), float(self._query.confidence))
-        absent = -float(protocol.absent_value * self.noise_shares)
-        return self._query.finish(replace(shifted(result, absent), users=self.users))
+        return self._query.finish(of_reports(protocol, result, self.noise_shares, self.users))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,8 @@ class RowsPerUser:
     """The name of the column with the users' ids, or the ids themselves."""
     rows: int | None
     """How many rows of a user are kept, at random; None: they are added up."""
+    people: int = 0
+    """How many users there are, once their rows are read."""
 
     def ask(self, query: Query[R]) -> Query[R]:
         """The query for the rows that are left: each gets its share of ε, or, after adding up,
@@ -42,8 +44,14 @@ class RowsPerUser:
         return query.of_sums()
 
     def finish(self, result: R) -> R:
-        """The result, with the promise for users instead of rows."""
-        return replace(result, epsilon=result.epsilon * self.times, neighbours=self.neighbours)
+        """The result, with the promise for users instead of rows, and users counted as such."""
+        return replace(
+            result,
+            epsilon=result.epsilon * self.times,
+            neighbours=self.neighbours,
+            users=self.people,
+            rows_kept=None if self.rows is None else result.users,
+        )
 
     @property
     def times(self) -> int:
@@ -57,7 +65,7 @@ class RowsPerUser:
             return "replace all rows of one user, which were added up; how many users is public"
         return (
             f"replace the values of all rows of one user, of which at most {self.rows:,} were "
-            "kept; how many were kept is public"
+            "kept; how many users and how many kept rows there are is public"
         )
 
 

@@ -30,6 +30,17 @@ def uniform_below(bound: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[
     return (words % np.uint64(bound)).astype(np.int64)
 
 
+def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    """For each bound an independent uniform integer below it, by rejection, without bias."""
+    limits = bounds.astype(np.uint64)
+    most = np.uint64(2**64 - 1)
+    fair = most - (most % limits + np.uint64(1)) % limits  # words up to here split evenly
+    words = entropy.words(len(bounds), np.uint64)
+    while (wrong := np.flatnonzero(words > fair)).size:
+        words[wrong] = entropy.words(wrong.size, np.uint64)
+    return (words % limits).astype(np.int64)
+
+
 def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
     """`count` distinct numbers among 0..size−1, uniformly random as a set.
 

@@ -46,7 +46,7 @@ def bisect(
 def bisect_arrays(
     holds: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, steps: int
 ) -> Floats:
-    """`bisect` with so many steps for each element of arrays, side by side."""
+    """`bisect` with a number of steps for each element of arrays, side by side."""
     for _ in range(steps):
         middle = (low + high) / 2
         found = holds(middle)

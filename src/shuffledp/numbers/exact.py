@@ -158,6 +158,15 @@ def decimals(error: float) -> int:
     return min(max(1 - math.floor(math.log10(error)), 0), 12)
 
 
+def written(number: float, digits: int) -> str:
+    """A number with this many decimals, and never as −0.
+
+    >>> written(-0.01, 1), written(1234.56, 1)
+    ('0.0', '1,234.6')
+    """
+    return f"{number:z,.{digits}f}"
+
+
 def show(number: Fraction | float, digits: int = 6) -> str:
     """The number as text for people: exact where that is short, rounded otherwise."""
     if isinstance(number, Fraction):

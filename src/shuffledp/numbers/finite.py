@@ -100,7 +100,7 @@ class CutNegativeBinomial(Law):
         return sums[k] / sums[-1]
 
     def exact_cdf(self, k: int) -> Fraction:
-        weights = self._whole_weights()
+        weights = self.whole_weights()
         return Fraction(sum(weights[: max(k + 1, 0)]), sum(weights))
 
     def ratio(self, k: int) -> arb:
@@ -117,7 +117,7 @@ class CutNegativeBinomial(Law):
 
     def exact_moments(self) -> tuple[Fraction, Fraction]:
         """(mean, variance) as fractions."""
-        weights = self._whole_weights()
+        weights = self.whole_weights()
         following = self.beta * (self.shape + self.cut) / (self.cut + 1)
         spill = Fraction(weights[-1], sum(weights)) * following
         mean, variance = self._moments(self.shape, self.beta, spill)
@@ -141,11 +141,11 @@ class CutNegativeBinomial(Law):
 
     def masses(self) -> list[Fraction]:
         """c_0/C_cut, …, c_cut/C_cut, exactly, in O(cut²) digits."""
-        weights = self._whole_weights()
+        weights = self.whole_weights()
         total = sum(weights)
         return [Fraction(weight, total) for weight in weights]
 
-    def _whole_weights(self) -> list[int]:
+    def whole_weights(self) -> list[int]:
         """The c_j times one number that makes them whole: no common divisor is ever looked for."""
         (a, b), (p, q) = self.shape.as_integer_ratio(), self.beta.as_integer_ratio()
         rising = [1]  # p^j · a(a+b)⋯(a+(j−1)b)

@@ -79,15 +79,12 @@ class NoiseMessages(MessageLaw):
 
 @dataclass(frozen=True)
 class BoundedMessages(MessageLaw):
-    """The sum of `count` independent numbers, each `shift` + k with probability `law[k]`."""
+    """The sum of `count` independent numbers, each k with probability `law[k]`."""
 
     law: tuple[arb, ...]
     count: int
-    shift: int = 0
 
     def masses(self, most: int) -> arb_poly:
-        if self.shift:
-            raise ValueError("Only numbers of messages that are not negative have masses here.")
         power, base, left = arb_poly([1]), arb_poly(list(self.law)), self.count
         while left:
             if left % 2:
@@ -99,7 +96,7 @@ class BoundedMessages(MessageLaw):
         step, value = t.exp(), arb(0)
         for mass in reversed(self.law):
             value = value * step + mass
-        return self.count * (value.log() + t * self.shift)
+        return self.count * value.log()
 
 
 def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:

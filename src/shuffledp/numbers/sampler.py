@@ -269,6 +269,32 @@ def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
     return invert(Binomial(trials, chance), Uniform(entropy.bits(64), 64, entropy))
 
 
+def successes_by_bits(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
+    """`successes` for chances that are not small, at about a quarter byte of entropy per trial.
+
+    Each trial compares a uniform number with the chance, bit by bit from the first; those whose
+    bits are equal so far go on. Of all others only the number is kept.
+    """
+    found, (rest, whole) = 0, chance.as_integer_ratio()
+    while trials and rest:
+        rest *= 2
+        ones = _ones(trials, entropy)
+        if rest >= whole:  # the chance's bit is 1: a 0 lies below it
+            found, trials, rest = found + trials - ones, ones, rest - whole
+        else:
+            trials -= ones
+    return found
+
+
+def _ones(count: int, entropy: Entropy) -> int:
+    """How many of `count` fair bits are 1."""
+    found, (words, bits) = 0, divmod(count, 64)
+    for begin in range(0, words, CHUNK_WORDS):
+        part = entropy.words(min(CHUNK_WORDS, words - begin), np.uint64)
+        found += int(np.bitwise_count(part).sum(dtype=np.int64))
+    return found + (entropy.bits(bits).bit_count() if bits else 0)
+
+
 def events(law: Law, size: int, entropy: Entropy = SYSTEM) -> tuple[Integers, Integers]:
     """(positions, draws) of those among `size` independent draws that are not 0, in any order.
 

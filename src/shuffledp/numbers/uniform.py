@@ -23,6 +23,17 @@ MOST_STEPS = 256  # beside an anchor, added up one by one; farther ones are eval
 MOST_UNIFORM_BITS = 1 << 12  # more are needed with a probability of 2^−4000
 
 
+def uniform_whole(size: int, entropy: Entropy) -> int:
+    """A uniform integer in 0..size − 1, in every language alike (docs/protocol.md): ⌊U·size⌋, where
+    a further word of U is drawn only where those before leave it open."""
+    value, bits = entropy.bits(64), 64
+    while True:
+        found = value * size >> bits
+        if (found + 1) << bits >= (value + 1) * size:
+            return found
+        value, bits = value << 64 | entropy.bits(64), bits + 64
+
+
 @dataclass
 class Uniform:
     """A uniform number in [0, 1) of which the leading `bits` bits are known."""

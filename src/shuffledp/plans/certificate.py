@@ -70,7 +70,7 @@ class Certificate:
             "statement": "pure differential privacy in the shuffle model",
             "epsilon": str(self.epsilon),
             "loss": str(self.loss),
-            "rule": self.protocol.loss_rule,
+            "rule": self.protocol.loss_in_words,
             "neighbours": NEIGHBOURS,
             "users": self.protocol.users,
             "protocol": self.protocol.to_dict(),
@@ -98,7 +98,7 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
             "lower up_epsilon or give the cells less.",
             {"loss": str(loss), "epsilon": str(protocol.epsilon)},
         )
-    if any(member.cell.users != protocol.users_of_cells for member in protocol.members):
+    if any(member.cell.users != protocol.users for member in protocol.members):
         raise PrivacyViolation(
             "The cells are planned for different numbers of users, so that a batch would carry "
             "less noise than some of them need; plan all for the same users.",
@@ -159,7 +159,9 @@ def _says(given: object, claims: dict[str, Any]) -> bool:
     if not isinstance(given, dict):
         return False
     return all(
-        _says(given.get(name), claim) if isinstance(claim, dict) else given.get(name) == claim
+        _says(given.get(name), claim)
+        if isinstance(claim, dict)
+        else type(given.get(name)) is type(claim) and given[name] == claim
         for name, claim in claims.items()
     )
 

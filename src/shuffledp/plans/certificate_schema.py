@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from shuffledp.cells.base import CELL_EPSILON, LARGEST_EPSILON_OF_CELL, MOST_USERS
+from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS
 from shuffledp.documents.schema import Anything, Listing, OneOf, Rational, Record, Text, Whole
 from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS
 from shuffledp.protocols.registry import PROTOCOL
@@ -15,10 +16,10 @@ SENTENCE = Text(500)
 CELL_PROOF = Record(
     {
         "kind": Text(40),
-        "copies": Whole(1, MOST_BUCKETS),
+        "copies": Whole(1, max(MOST_BUCKETS, MOST_SPARSE_BUCKETS)),
         "up": CELL_EPSILON,
         "down": CELL_EPSILON,
-        "proof": Anything(most_items=50),
+        "proof": Anything(most_items=50, exact=True),
     }
 )
 CERTIFICATE = Record(

@@ -28,22 +28,21 @@ def checked_epsilon(epsilon: ExactNumber | None) -> Fraction:
 
 
 def checked_users(users: object, expected: object | None) -> tuple[int, int]:
-    """(sure to come, expected to come)."""
+    """(guaranteed users, expected users)."""
     sure = whole(users, "users", most=MOST_USERS)
     come = sure if expected is None else whole(expected, "expected", most=MOST_USERS)
     if come < sure:
         raise ParameterError(
-            f"{sure:,} users are said to be sure to come but only {come:,} are expected; "
-            "plan for fewer users."
+            f"{sure:,} users are guaranteed but only {come:,} are expected; plan for fewer users."
         )
     return sure, come
 
 
 def checked_size(messages: float) -> None:
-    """Refuses so many messages in all that counts of 64 bits might not hold them."""
+    """Refuses totals of messages that might overflow 64-bit counts."""
     if messages > 2**61:
         raise ParameterError(
-            "So many messages in all overflow 64-bit counts; plan for fewer "
+            "The messages would overflow 64-bit counts; plan for fewer "
             "users, buckets or smaller values."
         )
 

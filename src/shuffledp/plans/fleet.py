@@ -37,17 +37,17 @@ class Step:
     core_seconds: float
 
     def minutes(self, cores: int) -> float:
-        """How long so many cores take, if the work spreads evenly."""
+        """How long `cores` cores take, if the work spreads evenly."""
         return self.core_seconds / cores / 60
 
     def cores_for(self, minutes: float) -> int:
-        """How many cores are done in so many minutes."""
+        """How many cores finish within `minutes`."""
         return max(1, math.ceil(self.core_seconds / (60 * minutes)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """What a collection from so many users takes."""
+    """What a collection from `users` users takes."""
 
     users: int
     report_size: int
@@ -121,7 +121,7 @@ def _short(number: float) -> str:
 def fleet(
     plan: Plan[Result], rates: Rates, report_size: int, report_bytes: int, users: int | None = None
 ) -> Fleet:
-    """The fleet for `users` (the plan's expected users unless said), each with a report of so many
+    """The fleet for `users` (the plan's expected users unless said),  each with `report_size`
     encrypted messages."""
     n = whole(users or plan.expected, "users")
     messages = n * report_size

@@ -95,7 +95,9 @@ def _checked_target(asked: Mapping[str, Any]) -> Target:
             "epsilon may be left out only where both rmse and max_messages, and no other target, "
             "are given: then the least epsilon that keeps both is found."
         )
-    return Target.with_least_epsilon(rmse, messages, asked.get("padded", False))
+    return Target.with_least_epsilon(
+        rmse, messages, asked.get("padded", False), asked.get("error_at")
+    )
 
 
 def with_least_epsilon(

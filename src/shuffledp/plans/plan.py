@@ -30,8 +30,9 @@ class Forecast:
 
     messages_per_user: float
     """Expected, for a user with the largest value: an upper bound for all."""
-    limit_messages: float
-    """What no protocol of the same kind can beat for the same error (docs/mathematics.md)."""
+    limit_messages: float | None
+    """A proved lower bound for this design with the same losses and the same error
+    (docs/mathematics.md §3 and §12); None where none is known."""
     rmse: float
     """At the worst true value."""
     rmse_at_zero: float
@@ -43,6 +44,8 @@ class Forecast:
     error_high: float
     """… and error_high, at the worst true value."""
     bits_per_message: int = 1
+    rmse_at: float | None = None
+    """At the count that the target names; None where it names none."""
 
     @classmethod
     def of(
@@ -51,8 +54,8 @@ class Forecast:
         users: int,
         *,
         central_rmse: float,
-        limit: float,
         errors: tuple[float, float] | None = None,
+        error_at: Fraction | None = None,
     ) -> Forecast:
         """What a protocol costs and how well it does with `users` reports; `errors` are those
         between which 95 % lie, if the protocol's own are not meant."""
@@ -61,13 +64,14 @@ class Forecast:
         low, high = errors or protocol.error_range(users, 0.05)
         return cls(
             messages_per_user=messages,
-            limit_messages=limit,
+            limit_messages=protocol.fewest_messages(),
             rmse=protocol.rmse(users),
             rmse_at_zero=protocol.rmse_at_zero(users),
             central_rmse=central_rmse,
             error_low=low,
             error_high=high,
             bits_per_message=protocol.bits_per_message,
+            rmse_at=None if error_at is None else protocol.rmse_at(users, error_at),
         )
 
     @property
@@ -96,7 +100,6 @@ class Plan(Generic[R_co]):
         expected: int,
         *,
         central_rmse: float,
-        limit: float,
         errors: tuple[float, float] | None = None,
         printed: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
@@ -109,7 +112,11 @@ class Plan(Generic[R_co]):
         return Plan(
             protocol=protocol,
             forecast=Forecast.of(
-                protocol, expected, central_rmse=central_rmse, limit=limit, errors=errors
+                protocol,
+                expected,
+                central_rmse=central_rmse,
+                errors=errors,
+                error_at=target.error_at,
             ),
             certificate=certify(protocol, progress),
             target=target,
@@ -227,8 +234,10 @@ class Plan(Generic[R_co]):
             "encrypted_bytes": self.encrypted_bytes,
             "rmse": forecast.rmse,
             "rmse_at_zero": forecast.rmse_at_zero,
+            **({} if forecast.rmse_at is None else {"rmse_at": forecast.rmse_at}),
             "central_rmse": forecast.central_rmse,
             "interval_95": [forecast.error_low, forecast.error_high],
+            **self.protocol.further_forecast(self.expected),
             "printed_constants": self.printed,
             "certificate": self._proof,
         }
@@ -253,14 +262,16 @@ class Plan(Generic[R_co]):
             known = {
                 field.name: data[names.get(field.name, field.name)]
                 for field in fields(Forecast)
-                if field.name not in ("error_low", "error_high")
+                if field.name not in ("error_low", "error_high", "rmse_at")
             }
             return Plan(
                 protocol=certificate.protocol,
                 certificate=certificate,
                 target=Target.from_dict(data["target"]),
                 expected=whole(data["expected_users"], "expected_users"),
-                forecast=Forecast(error_low=low, error_high=high, **known),
+                forecast=Forecast(
+                    error_low=low, error_high=high, rmse_at=data.get("rmse_at"), **known
+                ),
                 printed=data.get("printed_constants"),
             )
         except (KeyError, TypeError, ValueError):

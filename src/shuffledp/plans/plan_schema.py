@@ -7,8 +7,10 @@ from fractions import Fraction
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.documents.schema import (
     Anything,
+    Either,
     Flag,
     Listing,
+    Nothing,
     OneOf,
     Rational,
     Real,
@@ -21,7 +23,6 @@ PLAN_FORMAT = "shuffledp plan 2"
 TARGET_NUMBER = Rational(Fraction(0), Fraction(10**30))
 NAMED_NUMBERS = (
     "messages_per_user",
-    "limit_messages_per_user",
     "bits_per_message",
     "rmse",
     "rmse_at_zero",
@@ -35,6 +36,7 @@ TARGET = Record(
         "rmse": TARGET_NUMBER,
         "max_messages": TARGET_NUMBER,
         "relative_error": TARGET_NUMBER,
+        "error_at": TARGET_NUMBER,
         "padded": Flag(),
     },
 )
@@ -45,7 +47,9 @@ PLAN = Record(
         "target": TARGET,
         "interval_95": Listing(Real(), 2, 2),
         "certificate": CERTIFICATE,
+        "limit_messages_per_user": Either((Real(), Nothing())),
         **{name: Real() for name in NAMED_NUMBERS},
     },
+    {"rmse_at": Either((Nothing(), Real()))},
     others=Anything(),
 )

@@ -8,10 +8,18 @@ from fractions import Fraction
 from typing import Any, TypedDict
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import ExactNumber, at_precision, positive_as_written, show
+from shuffledp.numbers.exact import (
+    ExactNumber,
+    at_precision,
+    positive_as_written,
+    show,
+    whole,
+)
 from shuffledp.numbers.laws import DiscreteLaplace
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
+DEFAULT_MESSAGES = 25
+"""In a padded report, where the error at a count is asked for and nothing else."""
 
 
 class TargetOptions(TypedDict, total=False):
@@ -33,6 +41,8 @@ class Target:
     rmse: Fraction | None = None
     max_messages: Fraction | None = None
     relative_error: Fraction | None = None
+    error_at: Fraction | None = None
+    """The true count of a bucket at which the error counts, instead of the worst case."""
     padded: bool = False
     """Whether a report's messages are counted after padding, or on average before it."""
 
@@ -44,8 +54,18 @@ class Target:
         max_messages: ExactNumber | None = None,
         relative_error: ExactNumber | None = None,
         padded: bool = False,
+        error_at: ExactNumber | None = None,
     ) -> Target:
-        """The target behind a caller's numbers; ρ = ½ if nothing is said."""
+        """The target behind a caller's numbers; ρ = ½ if nothing is said, and with `error_at` the
+        least error with 25 messages in a padded report."""
+        if error_at is not None:
+            if mse_overhead is not None or relative_error is not None:
+                raise ParameterError(
+                    "error_at goes with max_messages or rmse, not with mse_overhead or "
+                    "relative_error; drop one."
+                )
+            if rmse is None and max_messages is None:
+                max_messages, padded = DEFAULT_MESSAGES, True
         given = [
             name
             for name, value in (
@@ -71,17 +91,23 @@ class Target:
             rmse=_number(rmse, "rmse"),
             max_messages=_number(max_messages, "max_messages"),
             relative_error=_number(relative_error, "relative_error"),
+            error_at=_count(error_at),
             padded=padded,
         )
 
     @classmethod
     def with_least_epsilon(
-        cls, rmse: ExactNumber, max_messages: ExactNumber, padded: bool = False
+        cls,
+        rmse: ExactNumber,
+        max_messages: ExactNumber,
+        padded: bool = False,
+        error_at: ExactNumber | None = None,
     ) -> Target:
         """The target of a plan that looks for the least ε: an error and a number of messages."""
         return cls(
             rmse=_number(rmse, "rmse"),
             max_messages=_number(max_messages, "max_messages"),
+            error_at=_count(error_at),
             padded=padded,
         )
 
@@ -119,9 +145,10 @@ class Target:
             "rmse": "RMSE at most {}",
             "max_messages": "best error with at most {} messages per user",
             "relative_error": "or within {} of the true value, whichever is larger",
+            "error_at": "error counted at a bucket of {} users",
             "padded": "messages counted after padding",
         }
-        given = {name: value for name, value in vars(self).items() if value}
+        given = {name: value for name, value in vars(self).items() if value not in (None, False)}
         if self.rmse is not None and self.max_messages is not None:
             words["max_messages"] = "at most {} messages per user, with the least epsilon for both"
         return ", ".join(
@@ -132,6 +159,10 @@ class Target:
 
 def _number(value: ExactNumber | None, name: str) -> Fraction | None:
     return None if value is None else positive_as_written(value, name)
+
+
+def _count(value: ExactNumber | None) -> Fraction | None:
+    return None if value is None else Fraction(whole(value, "error_at", least=0))
 
 
 def laplace_variance(decay: Fraction) -> Fraction:

@@ -14,43 +14,72 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import NEIGHBOURS
 
 Lines = list[tuple[str, str]]
+PROTECTED = {
+    "replace one user's value": "any one user's value",
+    "replace the values of all rows of one user": "all rows of any one user",
+    "replace all rows of one user": "all rows of any one user",
+}
+"""How neighbouring relations begin, and what they protect."""
 
 
-def describe_plan(plan: Plan[Any]) -> Lines:
-    """What a plan promises, costs and gives, as (name, text); a line without a name goes on with
-    the one before."""
+def describe_plan(plan: Plan[Any], *, verbose: bool = False) -> Lines:
+    """What a plan gives, promises and costs, as (name, text); if `verbose`, also its parameters. A
+    line without a name continues the one before."""
     f = plan.forecast
-    bits = counted(f.bits_per_message, "bit")
-    padded = "" if plan.target.padded else " (padded=True, --padded: plan for the fewest)"
-    return [
+    lines = [
+        *_errors(plan),
+        *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
-        ("", f"neighbours: {NEIGHBOURS}"),
-        ("users", f"{plan.users:,} must take part; error forecast for {plan.expected:,}"),
-        ("target", str(plan.target)),
-        (
-            "messages",
-            f"{f.messages_per_user:,.2f} per user on average, {bits} each "
-            f"(no protocol with this kind of cell needs fewer than {f.limit_messages:,.2f})",
-        ),
-        ("", _at_most(plan)),
-        ("bytes", f"{f.bytes_per_user:,.1f} per user, not encrypted"),
+        ("", protects(NEIGHBOURS)),
+        ("users", _users(plan)),
+        ("each sends", f"{f.messages_per_user:,.4g} messages on average, {_at_most(plan)}"),
         (
             "in the service",
-            f"{plan.report_size:,} messages in every report, so that its size says nothing: "
-            f"{plan.encrypted_bytes:,} bytes encrypted{padded}",
+            f"{plan.report_size:,} messages in every report, "
+            f"{plan.encrypted_bytes:,} bytes encrypted",
         ),
-        ("", f"then {promise(plan.padding)}"),
-        (
-            "RMSE",
-            f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
-            f"(central mechanism: {f.central_rmse:,.4g})",
-        ),
-        *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
-        ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
-        *_printed_constants(plan.printed),
+        *plan.protocol.forecast_lines(plan.expected),
         *_warnings(plan),
+    ]
+    return [*lines, *_parameter_lines(plan)] if verbose else lines
+
+
+def _users(plan: Plan[Any]) -> str:
+    more = f"; error forecast for {plan.expected:,}" if plan.expected != plan.users else ""
+    return f"{plan.users:,} must take part{more}"
+
+
+def _parameter_lines(plan: Plan[Any]) -> Lines:
+    """What the plan was asked for, how far it is from the best possible, and its cells."""
+    f = plan.forecast
+    padded = "" if plan.target.padded else "; --padded (padded=True) makes reports smallest"
+    least = f.limit_messages
+    bound = [] if least is None else [("", f"lower bound for this design: {least:,.2f} messages")]
+    return [
+        ("target", f"{plan.target}{padded}"),
+        *bound,
+        ("at zero", f"RMSE {f.rmse_at_zero:,.4g} if the true answer is 0"),
+        (
+            "bare messages",
+            f"{counted(f.bits_per_message, 'bit')} each, {f.bytes_per_user:,.1f} bytes per user "
+            "before padding and encryption",
+        ),
+        ("padded reports", promise(plan.padding)),
+        *_printed_constants(plan.printed),
         *_cells(plan),
     ]
+
+
+def protects(neighbours: str) -> str:
+    """What a neighbouring relation protects, in words for people.
+
+    >>> protects("replace one user's value")
+    "protects any one user's value"
+    """
+    for begin, said in PROTECTED.items():
+        if neighbours.startswith(begin):
+            return f"protects {said}{neighbours.removeprefix(begin)}"
+    return f"protects against: {neighbours}"
 
 
 def plan_in_words(plan: Plan[Any]) -> str:
@@ -72,10 +101,30 @@ def plan_as_html(plan: Plan[Any]) -> str:
     return f"<table><caption>plan: {html.escape(plan.protocol.query)}</caption>{rows}</table>"
 
 
+def _errors(plan: Plan[Any]) -> Lines:
+    """The error at worst; first at the count that the target names, if it names one."""
+    count, f = plan.target.error_at, plan.forecast
+    plus = "+" if f.error_high > 0 else ""
+    far = f"95 % of results err by {_figure(f.error_low)} … {plus}{_figure(f.error_high)}"
+    central = f"(with a trusted central party: {_figure(f.central_rmse)})"
+    if count is None or f.rmse_at is None:
+        return [("error", far), ("", f"RMSE {_figure(f.rmse)} {central}")]
+    return [
+        ("error", f"RMSE {_figure(f.rmse_at)} at a bucket of {counted(int(count), 'user')}"),
+        ("", f"{_figure(f.rmse_at_zero)} at an empty one, {_figure(f.rmse)} at worst {central}"),
+        ("", f"at worst, {far}"),
+    ]
+
+
+def _figure(number: float) -> str:
+    """A number with three digits, or all before the decimal point."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
 def _at_most(plan: Plan[Any]) -> str:
     """How many messages a user sends at most."""
     most = plan.protocol.most_messages
-    return f"at most {most:,}" if most is not None else "no upper limit; large numbers are rare"
+    return f"at most {most:,}" if most is not None else "without an upper limit"
 
 
 def proof_lines(certificate: Certificate) -> list[str]:
@@ -99,17 +148,15 @@ def _warnings(plan: Plan[Any]) -> Lines:
     """A warning if the error is as large as the answer can be."""
     largest = plan.protocol.largest_answer(plan.expected)
     if largest is not None and plan.forecast.rmse > largest / 2:
-        return [("warning", "the error exceeds half the range: the answer would say nothing")]
+        return [("warning", "the error exceeds half the range, so the answer would be useless")]
     return []
 
 
 def _cells(plan: Plan[Any]) -> Lines:
     """Every cell's parameters, and what its proof shows."""
     lines: Lines = []
-    cohorts = plan.protocol.cohorts
     for member, proof in zip(plan.protocol.members, proof_lines(plan.certificate), strict=True):
         copies = f" × {member.copies}" if member.copies > 1 else ""
-        copies += f" in each of {cohorts:,} groups" if cohorts > 1 else ""
         lines.append((f"{member.cell.kind} cell{copies}", _parameters(member.cell.to_dict())))
         lines.append(("", proof))
     return lines

@@ -18,7 +18,7 @@ CLOSE_ENOUGH = 0.96
 """A plan whose errors reach so much of what is allowed is not made cheaper any more."""
 
 AIM = 0.99
-"""Which part of what is allowed the next plan is to reach: just above it would be in vain."""
+"""Which part of what is allowed the next plan aims for: just above it would be refused again."""
 STEP_DOWN = 0.88
 """As long as no plan fits, each is asked for at most so much of the error of the one before."""
 
@@ -75,7 +75,8 @@ def _next_guess(asked: float, part: float, fits: float, fails: float | None) -> 
     return guess if fails is None or fits < guess < fails else (fits + fails) / 2
 
 
-def reach(plan: Plan[R], confidence: float) -> float:
-    """How far from the truth a plan's result is at most, with this probability, at the worst
-    data."""
-    return max(map(abs, plan.protocol.error_range(plan.expected, 1 - confidence)))
+def reach(plan: Plan[R], confidence: float, people: int | None = None) -> float:
+    """How far from the truth a plan's result is at most, with this probability, at the worst data,
+    if as many people take part as planned, or `people`: everybody's noise adds to the error."""
+    more = 0 if people is None else people - plan.users
+    return max(map(abs, plan.protocol.error_range(plan.expected + more, 1 - confidence)))

@@ -12,6 +12,7 @@ from shuffledp.baselines.base import QueryName, Setting
 from shuffledp.baselines.ours import OUR_SIDE, our_plan
 from shuffledp.baselines.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.baselines.table import Row, Table
+from shuffledp.baselines.words import in_words
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 OURS, PRINTED, LIMIT = "#1664c0", "#c2571a", "#7aa7dd"
 PURE, APPROXIMATE = "#14795b", "#9a3b8f"
 GRID = "#e6ebf1"
+CURVE_COLOURS = (OURS, LIMIT, PRINTED, PURE)
 
 MOST_MESSAGES = 1e6  # rows with more are told in a line under the picture, not drawn
 SUM_OVERHEADS = (1, 2, 4, 8, 16, 32, 80, 200, 600, 2000)
+QUERY_WORDS = {"count": "a count", "real-sum": "a sum", "histogram": "a histogram"}
 PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
 
 
@@ -76,9 +79,9 @@ def our_curves(
             forecasts.append(our_plan(query, setting, Fraction(str(overhead))).forecast)
         except PlanningError:
             continue
-    ours = Curve.through("shuffledp (pure), over ρ", forecasts)
-    limits = tuple(forecast.limit_messages for forecast in forecasts)
-    return ours, Curve("limit for the same kind of cell", limits, ours.errors)
+    ours = Curve.through("shuffledp (pure ε)", forecasts)
+    limits = tuple(forecast.limit_messages or math.nan for forecast in forecasts)
+    return ours, Curve("lower bound for this design", limits, ours.errors)
 
 
 def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
@@ -90,7 +93,7 @@ def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
         found = [printed(setting, Fraction(percent, 100)) for percent in PRINTED_PERCENT]
     except PlanningError:
         return None
-    return Curve.through("GKM23, constants as printed", found)
+    return Curve.through("GKM23 as printed", found)
 
 
 def fixed_size_curve(setting: Setting) -> Curve:
@@ -101,7 +104,7 @@ def fixed_size_curve(setting: Setting) -> Curve:
         if forecast.rmse < 0.999 * best:
             best = forecast.rmse
             kept.append(forecast)
-    return Curve.through("GGKMPV20 (pure), over its width", kept)
+    return Curve.through("GGKMPV20 (pure ε)", kept)
 
 
 def bits_curve(setting: Setting) -> Curve:
@@ -146,26 +149,37 @@ PICTURES: dict[QueryName, Picture] = {
 }
 
 
-def frontier(table: Table, path: str | None = None) -> Figure:
-    """The picture of a table, saved to a file if a path is given."""
+def frontier(table: Table, path: str | None = None, *, citations: bool = False) -> Figure:
+    """The picture of a table, saved to a file if a path is given. Protocols are named in words, and
+    each by its best variant; with `citations`, all of them by their papers."""
     figure, (axes,) = new_figure(9.6, 6.2)
     curves = _draw_curves(axes, table)
     shown = [row for row in table.rows if not row.ours and _in_sight(row)]
     central = next(row for row in shown if row.claim.trust == "central")
-    axes.axhline(
-        central.forecast.rmse,
-        color=SOFT,
-        linestyle="--",
-        linewidth=1.2,
-        label="central optimum (trusts one party with all raw values)",
-    )
+    axes.axhline(central.forecast.rmse, color=SOFT, linestyle="--", linewidth=1.2)
     points = [row for row in shown if row is not central]
+    if not citations:
+        points = [row for row in points if not row.name.endswith("-published")]
     _draw_points(axes, points)
-    _finish(axes, table)
+    _finish(axes, table, citations=citations)
     level = Curve("", axes.get_xlim(), (central.forecast.rmse,) * 2)
     lines = [(one.messages, one.errors) for one in (*curves, level)]
-    label_points(figure, axes, [_labelled(row) for row in points], lines)
+    named = [*_named_curves(curves, citations), *(_labelled(row, citations) for row in points)]
+    middle = math.sqrt(math.prod(axes.get_xlim()))
+    trusted = "trusted central party (sees all raw values)"
+    named.append(Labelled(text=trusted, x=middle, y=central.forecast.rmse, colour=SOFT))
+    label_points(figure, axes, named, lines)
     return save(figure, path)
+
+
+def _named_curves(curves: Sequence[Curve], citations: bool) -> list[Labelled]:
+    """A label at the end of each curve with the largest error."""
+    named = []
+    for curve, colour in zip(curves, CURVE_COLOURS, strict=False):
+        error, messages = max(zip(curve.errors, curve.messages, strict=True))
+        text = curve.label if citations else in_words(curve.label)
+        named.append(Labelled(text=text, x=messages, y=error, colour=colour))
+    return named
 
 
 def _draw_curves(axes: Axes, table: Table) -> list[Curve]:
@@ -190,36 +204,42 @@ def _draw(axes: Axes, curve: Curve, style: dict[str, Any]) -> None:
     axes.plot(curve.messages, curve.errors, label=curve.label, **style)
 
 
-def _finish(axes: Axes, table: Table) -> None:
-    """Scales, title and legend, and a line about the rows that are not drawn."""
+def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
+    """Scales and title, and below what the marks mean and which rows are not drawn."""
     axes.grid(True, which="major", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set(xscale="log", yscale="log", xlabel="messages per user (expected)")
-    axes.set_ylabel("root mean squared error at the worst data")
+    axes.set(xscale="log", yscale="log", xlabel="messages per user, on average")
+    axes.set_ylabel("error of the answer (RMSE, worst data)")
     axes.set_title(title_of(table), loc="left", color=INK, fontsize=11)
     axes.margins(0.08, 0.07)
-    axes.legend(loc="upper right", fontsize=8, framealpha=0.95)
     beyond = [
-        f"{row.title}: {row.forecast.messages_per_user:.0e} messages, RMSE {row.forecast.rmse:.3g}"
+        f"{row.title if citations else in_words(row.title)} "
+        f"({row.forecast.messages_per_user:.0e} messages, RMSE {row.forecast.rmse:.3g})"
         for row in table.rows
         if not _in_sight(row)
     ]
-    if beyond:
-        text = "off to the right: " + "; ".join(beyond)
-        axes.text(0.0, -0.115, text, transform=axes.transAxes, fontsize=8, color=SOFT, va="top")
+    text = MARKS + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
+    axes.text(0.0, -0.115, text, transform=axes.transAxes, fontsize=8, color=INK, va="top")
 
 
 def _in_sight(row: Row) -> bool:
     return row.runnable and row.forecast.messages_per_user <= MOST_MESSAGES
 
 
+MARKS = (
+    "Lower left is better. Diamonds: pure ε. Circles: only (ε, δ). Crosses: claim not verified. "
+    "Lines: one design at several error targets."
+)
+
+
 def title_of(table: Table) -> str:
-    """A comparison's query and setting in one line."""
+    """What a comparison's picture shows, in one line."""
     setting = table.setting
     buckets = f", {counted(setting.buckets, 'bucket')}" if setting.buckets else ""
     delta = "" if setting.delta is None else f", δ = {float(setting.delta):g} where approximate"
     users = counted(setting.users, "user")
-    return f"{table.query}: {users}, ε = {show(setting.epsilon)}{delta}{buckets}"
+    what = QUERY_WORDS.get(table.query, table.query)
+    return f"Error against messages: {what} of {users}, ε = {show(setting.epsilon)}{delta}{buckets}"
 
 
 POINT_STYLES: dict[str, dict[str, Any]] = {
@@ -249,8 +269,11 @@ def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
         axes.scatter(x, y, s=42, zorder=4, **POINT_STYLES[named])
 
 
-def _labelled(row: Row) -> Labelled:
+def _labelled(row: Row, citations: bool) -> Labelled:
     colour = PURE if row.claim.pure else APPROXIMATE
     return Labelled(
-        text=row.title, x=row.forecast.messages_per_user, y=row.forecast.rmse, colour=colour
+        text=row.title if citations else in_words(row.title).removesuffix(", calibrated"),
+        x=row.forecast.messages_per_user,
+        y=row.forecast.rmse,
+        colour=colour,
     )

@@ -41,14 +41,15 @@ LONGEST_LABEL = 40
 """Characters of a label below a bar."""
 
 
-def plot(result: Result, path: str | None = None) -> Figure:
+def plot(result: Result, path: str | None = None, what: str = "") -> Figure:
     """The picture of a result, saved to a file if a path is given: bars with intervals for
-    histograms, the law of the error for numbers, the distribution function for quantiles."""
-    return save(draw(result), path)
+    histograms, the law of the error for numbers, the distribution function for quantiles. `what`
+    names the column in titles and beside axes."""
+    return save(draw(result, what), path)
 
 
 @singledispatch
-def draw(result: Result) -> Figure:
+def draw(result: Result, what: str = "") -> Figure:
     """The picture of a result; a new type of result registers its own with `draw.register`."""
     raise ParameterError(f"There is no picture of a {type(result).__name__}; print it instead.")
 
@@ -59,7 +60,7 @@ def _caption(result: Result) -> str:
 
 
 @draw.register(Estimate)
-def draw_estimate(result: Estimate) -> Figure:
+def draw_estimate(result: Estimate, what: str = "") -> Figure:
     """One number: where the truth may lie, by the law of the error where that is known."""
     figure, (axes,) = new_figure()
     ((name, value, low, high),) = result.texts()
@@ -67,12 +68,14 @@ def draw_estimate(result: Estimate) -> Figure:
         _whisker(axes, result)
     else:
         _bars_of_errors(axes, result, *result.errors())
-        axes.axvline(result.value, color=LINE, linewidth=1.6)
+        axes.axvline(result.clipped, color=LINE, linewidth=1.6)
+    name += f" of {what}" * bool(what)
     said = f"{name} ≈ {value}   ({percent(result.confidence)} interval {low} … {high})"
     title = axes.set_title("\n".join(wrap(said, LONGEST_TITLE)), color=INK)
     _write_numbers_out(axes)
     set_plainly([title], shown_labels([name])[1])
-    axes.set_xlabel(f"where the true value may lie, given the estimate\n{_caption(result)}")
+    shown = "bars: the law of the error; dark: inside the interval" * bool(result.errors)
+    axes.set_xlabel("\n".join(filter(None, (what or name, shown, _caption(result)))))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     return figure
@@ -89,9 +92,9 @@ def _whisker(axes: Axes, result: Estimate) -> None:
     """The estimate and its interval, where the law of the error is not known: for ranges and
     quantiles."""
     axes.axvspan(result.low, result.high, color=BAND)
-    below, above = max(result.value - result.low, 0.0), max(result.high - result.value, 0.0)
+    below, above = max(result.clipped - result.low, 0.0), max(result.high - result.clipped, 0.0)
     axes.errorbar(
-        [result.value],
+        [result.clipped],
         [0.0],
         xerr=[[below], [above]],
         fmt="o",
@@ -101,7 +104,7 @@ def _whisker(axes: Axes, result: Estimate) -> None:
         capsize=9,
         capthick=2.0,
     )
-    reach = max(result.high - result.low, abs(result.value) * 1e-6, 1e-9)
+    reach = max(result.high - result.low, abs(result.clipped) * 1e-6, 1e-9)
     axes.set_xlim(result.low - 0.5 * reach, result.high + 0.5 * reach)
     axes.set_ylim(-1.0, 1.0)
 
@@ -110,6 +113,9 @@ def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Float
     """The law of the error around the estimate, coloured inside the interval."""
     width = float(np.median(np.diff(errors))) if len(errors) > 1 else 1.0
     values = result.value - errors
+    possible = (values >= result.possible[0]) & (values <= result.possible[1])
+    if possible.any():
+        values, errors, chances = values[possible], errors[possible], chances[possible]
     inside = (values > result.low - width / 2) & (values < result.high + width / 2)
     colours = np.where(inside, BAR, BAND)
     axes.bar(values, chances / width, width=width, color=colours.tolist(), linewidth=0)
@@ -120,22 +126,24 @@ def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Float
 
 
 @draw.register(HistogramResult)
-def draw_histogram(result: HistogramResult) -> Figure:
+def draw_histogram(result: HistogramResult, what: str = "") -> Figure:
     """All buckets as bars, with the interval of each and of all at once."""
-    return _bars(result, "users", "bucket")
+    return _bars(result, f"{counted(result.users, 'user')} by {what or 'label'}", "users")
 
 
 @draw.register(GroupsResult)
-def draw_groups(result: GroupsResult) -> Figure:
+def draw_groups(result: GroupsResult, what: str = "") -> Figure:
     """All groups as bars, with the interval of each and of all at once."""
-    return _bars(result, f"{result.answer} by {result.by}", "group")
+    of = f" of {what}" * bool(what)
+    title = f"{result.answer}{of} by {result.by}, {counted(result.users, 'user')}"
+    return _bars(result, title, "users" if result.answer == "count" else what or result.answer)
 
 
-def _bars(result: HistogramResult | GroupsResult, ylabel: str, each: str) -> Figure:
+def _bars(result: HistogramResult | GroupsResult, title: str, ylabel: str) -> Figure:
     count = len(result.labels)
     figure, (axes,) = new_figure(wide=max(7.5, min(0.28 * count, 30.0)))
     places = np.arange(count)
-    axes.bar(places, result.values, color=BAR, width=0.8)
+    axes.bar(places, result.clipped, color=BAR, width=0.8)
     for low, high, width, cap in (
         (result.joint_low, result.joint_high, 1.0, 7.0),
         (result.low, result.high, 2.6, 4.0),
@@ -147,13 +155,14 @@ def _bars(result: HistogramResult | GroupsResult, ylabel: str, each: str) -> Fig
     numbered = _name_buckets(axes, [str(label) for label in result.labels])
     axes.set_ylabel(ylabel)
     widest = float((result.high - result.low).max()) / 2
-    axes.set_title(
-        f"thick: {percent(result.confidence)} interval of each {each} (± {_short(widest)} or "
-        "less); thin: of all at once",
-        color=INK,
+    sure = percent(result.confidence)
+    axes.set_title(f"{title}, with {sure} intervals", color=INK)
+    shown = (
+        f"thick lines: the {sure} interval of each bar (± {_short(widest)} or less); "
+        "thin lines: of all bars at once\n"
     )
     note = "\nno installed font has the characters of all labels: #1 is the first" * numbered
-    axes.set_xlabel(_caption(result) + note)
+    axes.set_xlabel(shown + _caption(result).replace("\n", "; ") + note)
     return figure
 
 
@@ -174,12 +183,14 @@ def _name_buckets(axes: Axes, labels: list[str]) -> bool:
 
 
 @draw.register(QuantilesResult)
-def draw_quantiles(result: QuantilesResult) -> Figure:
-    """The part of the users below each value, with the quantiles and their intervals."""
+def draw_quantiles(result: QuantilesResult, what: str = "") -> Figure:
+    """The share of the users below each value, with the quantiles and their intervals."""
     figure, (axes,) = new_figure()
-    low, high = (end / result.users for end in result.band)
+    low, high = (end / result.reports for end in result.band)
+    below = result.below / result.reports
+    low, high, below = (np.clip(part, 0.0, 1.0) for part in (low, high, below))
     axes.fill_between(result.edges, low, high, color=BAND, linewidth=0)
-    axes.plot(result.edges, result.below / result.users, color=BAR, linewidth=1.8)
+    axes.plot(result.edges, below, color=BAR, linewidth=1.8)
     if result.axis.unit:
         axes.xaxis.set_major_formatter(lambda number, _: result.axis.text(number))
         axes.tick_params(axis="x", rotation=20)
@@ -189,9 +200,12 @@ def draw_quantiles(result: QuantilesResult) -> Figure:
         axes.annotate(
             f" {quantile.texts()[0][1]}", (quantile.high, probability), color=INK, va="center"
         )
-    axes.set_ylabel("part of the users below")
-    axes.set_title(f"quantiles with their {percent(result.confidence)} intervals", color=INK)
-    axes.set_xlabel(_caption(result))
+    axes.set_ylabel("share of users below")
+    of = f" of {what}" * bool(what)
+    sure = percent(result.confidence)
+    axes.set_title(f"Quantiles{of}, {counted(result.users, 'user')}, {sure} intervals", color=INK)
+    shown = f"red lines: {sure} intervals of the quantiles; band: of the whole curve"
+    axes.set_xlabel("\n".join(filter(None, (what, shown, _caption(result)))))
     return figure
 
 
@@ -210,7 +224,7 @@ def plot_published(
     figure, (axes,) = new_figure(high=max(2.4, 1.2 + 0.28 * len(lines)))
     for place, (_, line) in enumerate(lines):
         axes.plot([line.low, line.high], [place, place], color=BAND, linewidth=7)
-        axes.plot([line.estimate], [place], "o", color=BAR, markersize=6)
+        axes.plot([line.clipped], [place], "o", color=BAR, markersize=6)
     names = [f"batch {number}: {line.label}" for number, line in lines]
     texts, font, _ = shown_labels(names)
     axes.set_yticks(range(len(lines)), texts)

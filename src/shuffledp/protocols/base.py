@@ -24,13 +24,13 @@ from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import checked_confidence, to_float
 from shuffledp.numbers.rounding import FINEST_GRID
-from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
+from shuffledp.protocols.plausibility import CellCounts, unlikely_counts, unlikely_total
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
 
-FIXED_BYTES, BYTES_PER_VALUE, BYTES_PER_COPY = 8 << 20, 16 << 10, 1 << 10
-"""Of memory: in any case, for each value of a cell, and for each copy of a cell; tests measure
-whether this is enough."""
+FIXED_BYTES, BYTES_PER_VALUE = 8 << 20, 16 << 10
+"""Of memory: in any case, and for each value of a cell; tests measure whether this and
+`Cell.bytes_per_copy` are enough."""
 
 MOST_BUCKETS = 10**6
 """Copies of one cell."""
@@ -51,6 +51,8 @@ class Protocol(ABC, Generic[R_co]):
     """How the losses of the cells add up, in words."""
     allows_top_up: ClassVar[bool] = True
     """Whether the noise of absent users may be added to a batch."""
+    encodes_alike: ClassVar[bool] = False
+    """Whether `encode` draws nothing, so that equal values have equal codes."""
     one_cell_each: ClassVar[bool] = False
     """Whether everybody holds 1 in one of all cells and 0 in the others."""
     epsilon: Fraction
@@ -63,11 +65,6 @@ class Protocol(ABC, Generic[R_co]):
         """What a user draws: groups of cells, independent of each other."""
 
     @property
-    def cohorts(self) -> int:
-        """How many disjoint sets of users there are, each with such groups of its own."""
-        return 1
-
-    @property
     def members(self) -> tuple[Member, ...]:
         """The cells of all groups, with what a change in each direction may cost."""
         return tuple(member for group in self.cell_groups for member in group.members)
@@ -77,14 +74,24 @@ class Protocol(ABC, Generic[R_co]):
         """What replacing one user's value costs, if every cell costs what its `Member` allows."""
 
     @property
+    def loss_in_words(self) -> str:
+        """`loss_rule`, or another rule where it depends on the cells."""
+        return self.loss_rule
+
+    @property
     def cells(self) -> list[Cell]:
         """The cell of every counter, in the order of their numbers in messages."""
-        return [member.cell for member in self.members for _ in range(member.copies * self.cohorts)]
+        return [member.cell for member in self.members for _ in range(member.copies)]
+
+    @property
+    def counters(self) -> int:
+        """How many counters a report has: of the cells and public ones."""
+        return sum(group.counters for group in self.cell_groups) + self.public_counters
 
     @property
     def public_counters(self) -> int:
         """How many counters follow the cells. Reports add +1 messages to them without noise: they
-        tell what does not depend on a value, as a user's group or the dither of its rounding."""
+        tell what does not depend on a value, as the dither of a user's rounding."""
         return 0
 
     @property
@@ -96,11 +103,6 @@ class Protocol(ABC, Generic[R_co]):
     def users(self) -> int:
         """How many reports a release needs."""
         return self.members[0].cell.users
-
-    @property
-    def users_of_cells(self) -> int:
-        """How many users take part in every cell of a batch that is released."""
-        return self.users
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -135,6 +137,10 @@ class Protocol(ABC, Generic[R_co]):
     def tally(self, codes: Values) -> Counts:
         """How many users hold each code: all that `aggregate_tally` needs."""
 
+    def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
+        """The tally of the codes of values."""
+        return self.tally(self.encode(values, entropy))
+
     def group_tallies(self, tally: Counts) -> Iterable[Counts]:
         """For each group of cells, how many users of a tally have each of its codes."""
         codes = np.arange(len(tally))
@@ -157,7 +163,7 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def sample_values(self, size: int) -> Values:
-        """So many values that the protocol takes, for measuring how fast it is."""
+        """`size` values that the protocol takes, for measuring how fast it is."""
 
     # The randomizer
 
@@ -217,11 +223,19 @@ class Protocol(ABC, Generic[R_co]):
         return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
-        """Messages that bring the noise of `absent` missing users, and nothing of any value; public
-        counters have no noise and get nothing."""
+        """Messages that bring the noise of `absent` missing users, as if they had reported
+        `absent_value`; public counters have no noise and get nothing.
+
+        Ensures: an exact draw, never repeated (MATH §6).
+        """
         drawn = [group.top_up(absent, entropy) for group in self.cell_groups]
         nothing = np.zeros(self.public_counters, np.int64)
-        return self.whole_report(absent, *joined(drawn), nothing, entropy)
+        topped = self.whole_report(absent, *joined(drawn), nothing, entropy)
+        return replace(topped, absent=absent)
+
+    def top_up_reports(self, absent: int) -> int:
+        """How many reports hold every `top_up` of `absent` missing users."""
+        return absent
 
     # How many messages
 
@@ -229,12 +243,23 @@ class Protocol(ABC, Generic[R_co]):
         """The expected number of messages of a user, whatever it holds (an upper bound)."""
         return to_float(lambda: sum(group.messages_per_user() for group in self.cell_groups))
 
+    def fewest_messages(self) -> float | None:
+        """A proved lower bound on `messages_per_user` of cells of the same design with the same
+        losses and errors; None where none is known."""
+        total = 0.0
+        for member in self.members:
+            fewest = member.cell.fewest_messages(max(member.up, member.down), member.copies)
+            if fewest is None:
+                return None
+            total += fewest
+        return total
+
     def best_padding(self, reports: int) -> str:
-        """The padding that a batch of so many reports gets unless another one is asked for."""
+        """The default padding of a batch of `reports` reports."""
         return sizes.best_padding(self.cell_groups, reports)
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
-        """K: how many messages every report carries in batches of so many reports."""
+        """K: how many messages every report carries in batches of `reports` reports."""
         return sizes.padded_size(self.cell_groups, reports, padding) + self.public_messages
 
     @property
@@ -243,16 +268,7 @@ class Protocol(ABC, Generic[R_co]):
         most = sizes.most_messages(self.cell_groups)
         return None if most is None else most + self.public_messages
 
-    def top_up_size(self, absent: int) -> int:
-        """To how many messages the noise of `absent` missing users is filled up."""
-        return sizes.top_up_size(self.cell_groups, absent)
-
     # The analyzer
-
-    def slack(self, batch: Report | View) -> int:
-        """How many reports of a batch may be incomplete, whichever they are, so that every cell
-        still has the noise that the certificate needs; below 0 where it has not now."""
-        return batch.users - self.users
 
     def check_batch(self, batch: Report | View) -> None:
         """Raises `ShortBatchError` where a batch has less noise than the certificate needs."""
@@ -261,9 +277,7 @@ class Protocol(ABC, Generic[R_co]):
 
     def release(self, batch: Report) -> View:
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
-        view = release(batch, self.users)
-        self.check_batch(batch)
-        return view
+        return release(batch, self.users)
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result of a released view, with its intervals.
@@ -291,16 +305,21 @@ class Protocol(ABC, Generic[R_co]):
         """The same where the true answer is 0, if the error depends on it."""
         return self.rmse(users)
 
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        """The same for an answer that `count` users hold; the worst case unless a protocol knows
+        better."""
+        return self.rmse(users)
+
     @property
     def bits_per_message(self) -> int:
         """To name a counter and a sign; public counters get no −1."""
-        counters = sum(member.copies for member in self.members) * self.cohorts
+        counters = sum(member.copies for member in self.members)
         return math.ceil(math.log2(2 * counters + self.public_counters))
 
     def working_bytes(self) -> int:
         """About how much memory it takes to draw everybody's reports and to analyze them."""
         return FIXED_BYTES + sum(
-            member.cell.largest * BYTES_PER_VALUE + member.copies * self.cohorts * BYTES_PER_COPY
+            member.cell.largest * BYTES_PER_VALUE + member.copies * member.cell.bytes_per_copy
             for member in self.members
         )
 
@@ -311,31 +330,35 @@ class Protocol(ABC, Generic[R_co]):
         return -reach, reach
 
     def largest_answer(self, users: int) -> float | None:
-        """How far apart the largest and the smallest possible answer for so many users lie; None
+        """How far apart the largest and the smallest possible answer for `users` users lie; None
         where there are several answers."""
         return None
+
+    def possible(self, users: int) -> tuple[float, float]:
+        """The least and the largest possible answer for a number of users."""
+        return -math.inf, math.inf
 
     @property
     def assumption(self) -> str:
         """What the forecast of the error assumes about the data, in words; empty if nothing."""
         return ""
 
+    def further_forecast(self, users: int) -> dict[str, Any]:
+        """What a plan's JSON says besides cost and error."""
+        return {}
+
+    def forecast_lines(self, users: int) -> list[tuple[str, str]]:
+        """The same for people, as (name, text)."""
+        return []
+
     @property
     def absent_value(self) -> Fraction:
         """What the estimate counts for every absent user whose noise was topped up."""
         return Fraction(self.members[0].cell.absent_value)
 
-    def with_top_up(self, batch: Report, absent: int) -> Report:
-        """A batch in which the noise of so many absent users was topped up, as `analyze` expects
-        it: as if they had reported `absent_value`."""
-        shifts = np.concatenate([group.top_up_shifts(absent) for group in self.cell_groups])
-        plus = batch.plus.copy()
-        plus[: len(shifts)] += shifts
-        return replace(batch, plus=plus, absent=batch.absent + absent)
-
     def anomaly(self, batch: Report) -> float:
-        """How implausible the messages of a batch are: as rare among batches of honest users, with
-        any values, as so many standard deviations of a normal law; below 0 if too few."""
+        """How implausible a batch is: how rare its messages are among honest users with
+        any values, in standard deviations of a normal law; below 0 if too few."""
         return as_anomaly(self.unlikely(batch))
 
     def unlikely(self, batch: Report) -> list[Unlikely]:
@@ -348,7 +371,11 @@ class Protocol(ABC, Generic[R_co]):
             plus, minus = (side[None, first:end] for side in (batch.plus, batch.minus))
             parts.append(CellCounts(member.cell, plus, minus, reports, batch.absent))
         independent = all(group.independent for group in self.cell_groups)
-        return unlikely_counts(parts, add_up=self.one_cell_each, independent=independent)
+        add_up = self.one_cell_each and independent
+        found = unlikely_counts(parts, add_up=add_up, independent=independent)
+        if self.one_cell_each and not independent:
+            found += unlikely_total(self.cell_groups[0], batch)
+        return found
 
 
 def joined(drawn: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:

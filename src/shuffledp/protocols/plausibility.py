@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shuffledp.cells.base import Cell, Counts, Floats
+from shuffledp.cells.base import Cell, CellGroup, Counts, Floats
 from shuffledp.numbers.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
+from shuffledp.numbers.exact import to_float
+from shuffledp.protocols.report import Report
 
 UP, DOWN = 1, -1
 
@@ -71,7 +73,7 @@ class CellCounts(NamedTuple):
         return np.asarray(found + each * (self.users - first)[:, None])
 
     def error_moment(self, theta: Floats, held: Counts, cells: int = 1) -> Floats:
-        """ln E[e^(θ·error)] of the sum of so many cells of each row, in which those who reported
+        """ln E[e^(θ·error)] of the sum of `cells` cells of each row, in which those who reported
         hold so much together: users are independent, so each adds its own part to it."""
         share = self.cell.users
         nothing, ones = (self.cell.log_moment(theta, share, total) / share for total in (0, share))
@@ -152,6 +154,28 @@ def unlikely_counts(
             same = [one for one in looks if one.sign == sign]
             if sum(one.excess.size for one in same) > 1:
                 found.append(together(sign, same, cut=cut))
+    return found
+
+
+def unlikely_total(group: CellGroup, batch: Report) -> list[Unlikely]:
+    """How far the messages of a group whose counters depend on each other are from the number that
+    is expected of users of whom each has one value.
+    Requires: the group has the moments of that number."""
+    users, holders = batch.users, batch.users - batch.absent
+    size = group.counters
+    sent = float(batch.plus[:size].sum() - batch.minus[:size].sum())
+    mean = users * to_float(lambda: group.members[0].cell.messages_per_user(0))
+    mean += holders * (to_float(group.messages_per_user) - mean / users)
+    found = []
+    for sign in (UP, DOWN):
+
+        def at(theta: Floats, sign: int = sign) -> Floats:
+            logs = group.log_total_moment(sign * theta, users, holders)
+            assert logs is not None
+            return np.asarray(logs)[None, :]
+
+        away = np.array([[sign * (sent - mean)]])
+        found.append(alone(Deviation(sign, away, at, math.sqrt(users))))
     return found
 
 

@@ -27,14 +27,14 @@ ENCRYPTED_MESSAGE_BYTES = 52
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Report:
-    """What so many users send to the shuffler, per cell. Secret: it prints no counts."""
+    """What users send to the shuffler, per cell. Secret: it prints no counts."""
 
     users: int
     plus: Counts = field(repr=False)
     minus: Counts = field(repr=False)
     seeded: bool = False
     absent: int = 0
-    """How many of the users are absent ones whose noise was topped up (`with_top_up`)."""
+    """How many of the users are missing ones whose noise was added (`Protocol.top_up`)."""
 
     def __add__(self, other: Report) -> Report:
         if self.plus.shape != other.plus.shape:
@@ -103,7 +103,7 @@ def release(batch: Report, users: int) -> View:
     """The public view of a secret batch.
 
     Requires: `users` as planned. Ensures: raises `ShortBatchError` and releases nothing unless at
-    least so many users are in the batch.
+    least `users` users are in the batch.
     """
     if not isinstance(batch, Report):
         raise InputError("Only a report can be released: the sum of the users' reports.")

@@ -8,16 +8,19 @@ one number per label; `quantiles_result.QuantilesResult` is the third.
 from __future__ import annotations
 
 import html
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.exact import counted, decimals, percent, show
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import counted, decimals, percent, show, written
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -26,8 +29,16 @@ if TYPE_CHECKING:
 ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
 
+MOST_PRINTED, MOST_ROWS = 200, 20
+"""Of a histogram with more buckets than the first number, as many as the second are printed."""
 NEIGHBOURS = "replace one user's value"
 """Which change of the data a result hides: the certificate's neighbouring relation."""
+
+
+WHERE_NOTE = (
+    "Rows that do not fit the condition take part without saying anything, so that how many fit "
+    "stays private; the number of all users is public"
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -36,7 +47,9 @@ class Result(ABC):
 
     epsilon: Fraction
     users: int
-    """How many reports are in it."""
+    """How many people are in it."""
+    rows_kept: int | None = None
+    """How many rows were randomized, where a user may have several; None: one of each user."""
     messages_per_user: float
     confidence: float
     """How likely each interval holds the true value."""
@@ -49,6 +62,13 @@ class Result(ABC):
     """Whether users' values or estimates were moved to what is possible: estimates are then not of
     the values as they were, or no longer unbiased."""
     neighbours: str = NEIGHBOURS
+    where: str = ""
+    """The condition on the rows that were asked about; empty: all rows."""
+
+    @property
+    def reports(self) -> int:
+        """How many values were randomized: one of each user, or the rows that were kept."""
+        return self.users if self.rows_kept is None else self.rows_kept
 
     @property
     def rmse_unit(self) -> str:
@@ -60,8 +80,17 @@ class Result(ABC):
         """The result as JSON can hold it."""
 
     @abstractmethod
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The result as a data frame, of "pandas", "polars" or "pyarrow"; the first that is
+        installed unless said."""
+
+    @abstractmethod
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        """`rows` with each estimate clipped to what is possible: what pictures and pages show."""
+        return self.rows()
 
     def privacy_in_words(self) -> str:
         """What kind of privacy the result has, in words."""
@@ -70,7 +99,7 @@ class Result(ABC):
     @property
     def about(self) -> str:
         """What the numbers rest on beyond the promise, in words; empty where there is nothing."""
-        return ""
+        return WHERE_NOTE if self.where else ""
 
     def promise(self) -> dict[str, Any]:
         """What every result carries, as JSON can hold it: the common part of `to_dict`."""
@@ -79,7 +108,9 @@ class Result(ABC):
             "epsilon_exact": str(self.epsilon),
             "privacy": self.privacy_in_words(),
             "users": self.users,
+            **({} if self.rows_kept is None else {"rows_kept": self.rows_kept}),
             "neighbours": self.neighbours,
+            **({"where": self.where} if self.where else {}),
             "confidence": self.confidence,
             "rmse": self.rmse,
             "messages_per_user": self.messages_per_user,
@@ -88,36 +119,50 @@ class Result(ABC):
             "certificate": None if self.certificate is None else dict(self.certificate),
         }
 
-    def plot(self, path: str | None = None) -> Figure:
-        """A picture of the result as a matplotlib figure, saved to a file if a path is given."""
-        # Pictures lie above this room. This one import upwards, allowed by name in pyproject.toml,
+    def plot(self, path: str | None = None, what: str = "") -> Figure:
+        """A picture of the result as a matplotlib figure, saved to a file if a path is given;
+        `what` names the column in its title."""
+        # Pictures lie above this package. This import upwards, allowed by name in pyproject.toml,
         # waits until somebody asks for a picture, so that results do not need matplotlib.
         from shuffledp.plots.results import plot
 
-        return plot(self, path)
+        return plot(self, path, what)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
-        """`rows` as texts, each number with the digits that its error deserves."""
+        """`shown_rows` as texts, each number with the digits that its error deserves."""
         return [
             (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
-            for name, value, low, high in self.rows()
+            for name, value, low, high in self.shown_rows()
         ]
+
+    @property
+    def size(self) -> int:
+        """How many numbers the result has."""
+        return len(self.rows())
+
+    def shown_rows(self) -> list[tuple[str, float, float, float]]:
+        """The rows that are printed."""
+        return self.clipped_rows()
 
     def marks(self) -> str:
         """What weakens the promise, in words; empty if nothing does."""
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
 
     def __repr__(self) -> str:
-        numbers = self.texts()
-        if len(numbers) == 1:
-            name, value, low, high = numbers[0]
+        size = self.size
+        if size == 1:
+            name, value, low, high = self.texts()[0]
             what = f"{name} ≈ {value} in {low} … {high}"
         else:
-            what = f"{len(numbers)} numbers"
+            what = f"{size:,} numbers"
         return (
-            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}, "
-            f"{counted(self.users, 'user')}{self.marks()}>"
+            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}; {self.public_number()}"
+            f"{self.marks()}>"
         )
+
+    def public_number(self) -> str:
+        """How many users there are, and that this is published as it is."""
+        return f"public: {counted(self.users, 'user')}"
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its numbers as a table, its promise below."""
@@ -131,7 +176,7 @@ class Result(ABC):
         head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
-            f"{html.escape(self.privacy_in_words())}; {counted(self.users, 'user')}; "
+            f"{html.escape(self.privacy_in_words())}; {self.public_number()}; "
             f"RMSE {self.rmse:,.4g}{self.rmse_unit}; "
             f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
@@ -139,17 +184,46 @@ class Result(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Result):
-    """An unbiased estimate of one number, with its interval and its promise."""
+    """An unbiased estimate of one number, with its interval and its promise.
+
+    Noise may take the estimate outside what is possible, and cutting it off would bias sums and
+    means of estimates. So `value` is left as it is, `clipped` is the nearest possible number, and
+    the interval holds possible numbers only.
+    """
 
     query: str
     value: float
     low: float
     high: float
+    possible: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the largest possible answer."""
     errors: Callable[[], ErrorLaw] | None = field(default=None, compare=False)
     """Gives the law of estimate − truth, for pictures."""
 
+    def __post_init__(self) -> None:
+        low, high = (clip(end, self.possible) for end in (self.low, self.high))
+        for name, number in (("value", self.value + 0.0), ("low", low), ("high", high)):
+            object.__setattr__(self, name, number)
+
+    @property
+    def clipped(self) -> float:
+        """The estimate, or the possible answer nearest to it."""
+        return clip(self.value, self.possible)
+
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(self.query, self.value, self.low, self.high)]
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return [(self.query, self.clipped, self.low, self.high)]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The estimate as a data frame of one row: query, estimate, clipped, low, high.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        numbers = {"estimate": self.value, "clipped": self.clipped, "low": self.low}
+        columns = {"query": self.query, **numbers, "high": self.high}
+        return data_frame({name: [one] for name, one in columns.items()}, backend)
 
     def __float__(self) -> float:
         return self.value
@@ -164,6 +238,7 @@ class Estimate(Result):
         return {
             "query": self.query,
             "estimate": self.value,
+            "clipped": self.clipped,
             "interval": [self.low, self.high],
             **self.promise(),
         }
@@ -173,14 +248,18 @@ class Estimate(Result):
         return (
             f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
             f"RMSE {self.rmse:,.{decimals(self.rmse)}f}{self.rmse_unit}; "
-            f"ε = {float(self.epsilon):g}, {counted(self.users, 'user')})"
+            f"ε = {float(self.epsilon):g}; {self.public_number()})"
             f"{self.marks()}"
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HistogramResult(Result):
-    """Unbiased estimates of all buckets, each with its own interval and one for all at once."""
+    """Unbiased estimates of all buckets, each with its own interval and one for all at once.
+
+    Noise may take estimates below 0 or above the number of users; `clipped` has the nearest
+    possible counts, and intervals hold possible counts only.
+    """
 
     labels: tuple[str | int, ...]
     values: NDArray[np.float64]
@@ -192,9 +271,52 @@ class HistogramResult(Result):
     """joint_low … joint_high: intervals that all hold at once with this confidence."""
     query: str = "histogram"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.values + 0.0)
+        for name in ("low", "high", "joint_low", "joint_high"):
+            object.__setattr__(self, name, np.clip(getattr(self, name), 0, self.reports))
+
+    @property
+    def clipped(self) -> NDArray[np.float64]:
+        """The estimates, or the possible counts nearest to them."""
+        return np.clip(self.values, 0.0, float(self.reports))
+
     def rows(self) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return self._rows(self.values)
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return self._rows(self.clipped)
+
+    def _rows(self, values: NDArray[np.float64]) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    def top(self, rows: int = MOST_ROWS) -> list[tuple[str, float, float, float]]:
+        """The `rows` largest buckets as (label, possible estimate, low, high), largest first."""
+        order, clipped = np.argsort(-self.values, kind="stable")[:rows], self.clipped
+        return [
+            (str(self.labels[at]), float(clipped[at]), float(self.low[at]), float(self.high[at]))
+            for at in order.tolist()
+        ]
+
+    def __getitem__(self, label: str | int) -> tuple[float, int, int]:
+        """(estimate, low, high) of one label."""
+        place = self._places.get(label)
+        if place is None:
+            raise ParameterError("This is none of the labels; `labels` lists them.")
+        return float(self.values[place]), int(self.low[place]), int(self.high[place])
+
+    @cached_property
+    def _places(self) -> dict[str | int, int]:
+        return {label: place for place, label in enumerate(self.labels)}
+
+    def shown_rows(self) -> list[tuple[str, float, float, float]]:
+        """What is printed: all buckets, or the largest ones where there are very many."""
+        return self.clipped_rows() if len(self.labels) <= MOST_PRINTED else self.top()
 
     def clamp(self, low: float, high: float) -> HistogramResult:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
@@ -203,7 +325,7 @@ class HistogramResult(Result):
         return replace(self, clamped=True, **cut)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """The buckets as a data frame: label, estimate, low, high, joint_low, joint_high.
+        """The buckets as a data frame: label, estimate, clipped, low, high, joint_low, joint_high.
 
         `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
         """
@@ -211,6 +333,7 @@ class HistogramResult(Result):
         columns: dict[str, list[Any]] = {
             "label": [str(label) if mixed else label for label in self.labels],
             "estimate": self.values.tolist(),
+            "clipped": self.clipped.tolist(),
             "low": self.low.tolist(),
             "high": self.high.tolist(),
             "joint_low": self.joint_low.tolist(),
@@ -223,6 +346,7 @@ class HistogramResult(Result):
         rows = zip(
             self.labels,
             self.values,
+            self.clipped,
             self.low,
             self.high,
             self.joint_low,
@@ -235,10 +359,11 @@ class HistogramResult(Result):
                 {
                     "label": label,
                     "estimate": float(value),
+                    "clipped": float(clipped),
                     "interval": [int(low), int(high)],
                     "joint_interval": [int(joint_low), int(joint_high)],
                 }
-                for label, value, low, high, joint_low, joint_high in rows
+                for label, value, clipped, low, high, joint_low, joint_high in rows
             ],
             **self.promise(),
         }
@@ -246,21 +371,27 @@ class HistogramResult(Result):
     def __str__(self) -> str:
         # counts are whole numbers, and so are the ends of their intervals
         digits = min(decimals(self.rmse), 1)
-        width = max(len(str(label)) for label in self.labels)
+        rows = self.shown_rows()
+        width = max(len(label) for label, *_ in rows)
         lines = [
-            f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
-            for label, value, low, high in zip(
-                self.labels, self.values, self.low, self.high, strict=True
-            )
+            f"{label:>{width}}  {value:>14,.{digits}f}   {low:,.0f} … {high:,.0f}"
+            for label, value, low, high in rows
         ]
+        if len(rows) < len(self.labels):
+            lines.append(f"the {len(rows)} largest of {len(self.labels):,} buckets")
         head = (
-            f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
-            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
-            f"per bucket{self.marks()}"
+            f"{self.query}, ε = {float(self.epsilon):g}, {percent(self.confidence)} intervals, "
+            f"RMSE {self.rmse:,.{decimals(self.rmse)}f} per bucket; {self.public_number()}"
+            f"{self.marks()}"
         )
         return "\n".join([head, *lines])
 
 
 def _text(number: float, low: float, high: float) -> str:
     """A number with the digits that its interval deserves, which is about four errors wide."""
-    return f"{number:,.{decimals((high - low) / 4)}f}"
+    return written(number, decimals((high - low) / 4))
+
+
+def clip(number: float, possible: tuple[float, float]) -> float:
+    """The number, or the possible one nearest to it; never −0."""
+    return min(max(number, possible[0]), possible[1]) + 0.0

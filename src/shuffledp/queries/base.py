@@ -16,6 +16,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.documents.schema import Record, Schema
 from shuffledp.errors import ParameterError
@@ -245,6 +248,29 @@ class Query(QueryOptions, ABC, Generic[R]):
         answer for such a column."""
         return None
 
+    # Some of the rows (`where`)
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        """Prepared values in which the rows that are not kept take part without saying anything:
+        as 0, or with a separate label."""
+        raise ParameterError(f"{self.name} is about all rows; leave where out.")
+
+    @property
+    def filtered_value(self) -> Label | None:
+        """The value that `filtered` gives to all rows that are not kept; None if there is none."""
+        return None
+
+    def of_filtered(self) -> Query[R]:
+        """The query about the values that `filtered` gives."""
+        return self.changed(where=None)
+
+    @property
+    def where_text(self) -> str:
+        """The condition, for results; empty where there is none."""
+        if self.where is None:
+            return ""
+        return self.where if isinstance(self.where, str) else "by a function of the data"
+
     # Groups of users
 
     def user_groups(self) -> Groups | None:
@@ -265,9 +291,17 @@ class Query(QueryOptions, ABC, Generic[R]):
         """What is asked about each group."""
         raise ParameterError(f"{self.name} is not about groups.")
 
-    def pairs(self, labels: Values, values: Values) -> Values:
-        """Each row's group by its number, beside its prepared value."""
+    def pairs(
+        self, labels: Values | None, values: Values, kept: NDArray[np.bool_] | None = None
+    ) -> Values:
+        """Each row's group by its number, beside its prepared value; without labels, all kept rows
+        are in the first group."""
         raise ParameterError(f"{self.name} is not about groups.")
+
+    @property
+    def least_value(self) -> float:
+        """The least value that a row of a group may hold."""
+        return 0.0
 
     # Several rows of one user
 

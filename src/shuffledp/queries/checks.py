@@ -47,20 +47,29 @@ def labels_of_type(labels: list[str], holds: ColumnType, other: Label | None) ->
 
 
 def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tuple[Label, ...]:
-    """The labels of a histogram with the one for all others, as they were given: intervals of
-    `pandas.cut` by their text."""
+    """The labels of a histogram without the one for all others, as they were given: intervals of
+    `pandas.cut` by their text. Refuses labels of two kinds, and `other` as one of them."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         names: list[Any] = list(checked_labels(as_label(labels)))
     else:
         names = as_labels(labels)
-    named = [name for name in names if other is None or name != other]
-    truths = [isinstance(name, bool) for name in named]
-    if any(truths) and not all(truths):
-        raise ParameterError("Labels are true/false, or texts and whole numbers; give one kind.")
-    if other is not None and len(named) == len(names):
-        names.append(other)
-    checked_labels([truth_as_text(name) for name in names])
+    if len({type(name) for name in names}) > 1:
+        raise ParameterError(
+            "Labels must be all texts, all whole numbers or all true/false, as the column's values "
+            "are; give one kind."
+        )
+    if other is not None and other in names:
+        raise ParameterError(
+            "other must not be one of the labels: its bucket would mix rows with that label and "
+            "rows with any other value. Leave it out of labels, or name another one."
+        )
+    checked_labels([truth_as_text(name) for name in with_other(tuple(names), other)])
     return tuple(names)
+
+
+def with_other(labels: tuple[Label, ...], other: Label | None) -> tuple[Label, ...]:
+    """The labels, and last the one for all others where there is one."""
+    return labels if other is None else (*labels, other)
 
 
 def truth_as_text(label: Label) -> Label:

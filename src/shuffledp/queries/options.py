@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self, cast, get_type_hints
 
 import numpy as np
 
+from shuffledp.data.conditions import HELP, parsed
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.numbers.exact import (
@@ -165,6 +166,15 @@ class QueryOptions:
             read=number_or_text,
         ),
     ] = field(default=None, compare=False)
+    where: Annotated[
+        str | Callable[[Any], Any] | None,
+        Option(
+            "Ask about some rows only: a condition on columns, such as way = 'bus' and age >= 18; "
+            "in Python also a function of the data frame. The other rows take part as 0 or in a "
+            "separate bucket, so that the number of rows that fit stays private.",
+            "CONDITION",
+        ),
+    ] = field(default=None, compare=False)
     confidence: Annotated[
         ExactNumber, Option("The probability that an interval holds the true value.", "P")
     ] = field(default=0.95, compare=False)
@@ -209,7 +219,8 @@ class QueryOptions:
         ExactNumber | None,
         Option(
             "Target: mean squared error at most 1 + this times the central optimum. The default "
-            "target is ½, for real sums and means 8.",
+            "target is ½; for real sums and means ½, or the least error that 1,000 messages per "
+            "user allow; for both by group 8.",
             "RHO",
         ),
     ] = None
@@ -236,6 +247,7 @@ class QueryOptions:
     def __post_init__(self) -> None:
         """Checks all options and stores them as exact numbers."""
         _check_missing(self.missing)
+        _check_where(self.where)
         _check_file_format(self.encoding, self.delimiter)
         if self.progress is not None and not callable(self.progress):
             raise ParameterError("progress must be a function that is told how many rows are done.")
@@ -311,6 +323,13 @@ def _check_missing(missing: object) -> None:
         )
     if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
         raise ParameterError("missing must be a value of the column's type, or the word bucket.")
+
+
+def _check_where(where: object) -> None:
+    if isinstance(where, str):
+        parsed(where)
+    elif where is not None and not callable(where):
+        raise ParameterError(f"where must be a condition or a function; {HELP}")
 
 
 def _checked_ledger(ledger: object) -> Ledger | None:

@@ -25,7 +25,7 @@ LARGEST_LABEL = 2**63 - 1
 BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
 LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))
 INTERVAL = Listing(Real(), 2, 2)
-ESTIMATE: dict[str, Schema] = {"estimate": Real(), "interval": INTERVAL}
+ESTIMATE: dict[str, Schema] = {"estimate": Real(), "clipped": Real(), "interval": INTERVAL}
 BUCKET = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL})
 
 

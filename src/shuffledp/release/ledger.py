@@ -3,14 +3,20 @@
 The ledger is one JSON file. `spend` locks a file beside it, reads the ledger, decides, and replaces
 it in one step, so that two programs that ask for the last ε at the same time cannot both get it.
 An entry keeps the released result, so that it can be shown again at no further cost.
+
+Every entry carries a hash of itself and of the entry before it, and the file a hash of the last
+entry and the budget. A ledger with an edited, moved or removed line is refused. Anyone who can
+write the file can compute all hashes anew, so keep the head elsewhere and compare it
+(`shuffledp ledger verify FILE --head HASH`); the analyzer keeps it in its store.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -18,11 +24,23 @@ from typing import Any
 
 from shuffledp.documents.files import lock, write_whole
 from shuffledp.documents.json_text import read_json
-from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
+from shuffledp.errors import BudgetExceeded, LedgerBroken, ParameterError, SeededError
 from shuffledp.numbers.exact import ExactNumber, exact, positive_as_written, show
 
-LEDGER_FORMAT = "shuffledp ledger 1"
+LEDGER_FORMAT = "shuffledp ledger 2"
+UNCHAINED_FORMAT = "shuffledp ledger 1"
+"""What shuffledp 0.2 wrote: lines without hashes."""
 MOST_LEDGER_BYTES = 256 << 20
+
+
+def _digest(data: Any) -> str:
+    """SHA-256 of JSON data in one form, in hexadecimal."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+START = _digest(LEDGER_FORMAT)
+"""The hash before the first entry."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +50,43 @@ class Entry:
     epsilon: Fraction
     what: str
     when: str
-    note: str = field(default="", kw_only=True)
+    note: str = ""
     """What the caller added."""
-    result: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    """What was released, as `Result.to_dict` gives it; None for releases that can be repeated from
-    their batch, and for entries that were made by hand."""
+    result: Mapping[str, Any] | None = None
+    """What was released: `Result.to_dict` of a query, or what the analyzer published for a batch.
+    None for entries that were made by hand, and after `Ledger.forget`."""
+    result_sha256: str = ""
+    """The hash of the result, which stays when the result is forgotten."""
+    hash: str = field(default="", compare=False)
+    """Of this entry and the one before it."""
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise ParameterError("A ledger's entry must cost more than ε = 0; give its true ε.")
+        if self.result is not None and self.epsilon < _epsilon_of(self.result):
+            raise ParameterError(
+                "A ledger's entry must cost at least the ε of its result; charge the result's ε."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as JSON can hold it."""
-        entry: dict[str, Any] = {
-            "epsilon": str(self.epsilon),
-            "what": self.what,
-            "when": self.when,
-        }
-        if self.note:
-            entry["note"] = self.note
-        return entry if self.result is None else {**entry, "result": self.result}
+        entry = self._facts()
+        if self.result is not None:
+            entry["result"] = self.result
+        return {**entry, "hash": self.hash}
+
+    def _facts(self) -> dict[str, Any]:
+        """What the hash is computed from. The result is in it by its hash."""
+        facts = {"epsilon": str(self.epsilon), "what": self.what, "when": self.when}
+        optional = {"note": self.note, "result_sha256": self.result_sha256}
+        return {**facts, **{name: text for name, text in optional.items() if text}}
+
+    def after(self, before: str) -> Entry:
+        """The entry with its hashes, behind an entry with the hash `before`."""
+        shown = self
+        if self.result is not None:
+            shown = replace(self, result_sha256=_digest(self.result))
+        return replace(shown, hash=_digest([before, shown._facts()]))
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Entry:
@@ -58,7 +97,80 @@ class Entry:
             when=row["when"],
             note=row.get("note", ""),
             result=row.get("result"),
+            result_sha256=row.get("result_sha256", ""),
+            hash=row.get("hash", ""),
         )
+
+
+def _epsilon_of(result: Mapping[str, Any]) -> Fraction:
+    """The ε of a query's result, or of the result that was published for a batch; 0 if it has
+    none."""
+    inner = result.get("result", result)
+    return exact(str(inner.get("epsilon_exact", 0)), "ε")
+
+
+@dataclass(frozen=True)
+class Book:
+    """What a ledger's file holds."""
+
+    budget: Fraction
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def last(self) -> str:
+        """The hash of the last entry."""
+        return self.entries[-1].hash if self.entries else START
+
+    @property
+    def head(self) -> str:
+        """The hash of everything in the file."""
+        return _digest([self.last, str(self.budget)])
+
+    @property
+    def spent(self) -> Fraction:
+        """The ε of all entries, added up."""
+        return sum((entry.epsilon for entry in self.entries), start=Fraction(0))
+
+    def find(self, what: str) -> Entry | None:
+        """The first entry for this release; None if there is none."""
+        return next((entry for entry in self.entries if entry.what == what), None)
+
+    def with_entry(self, entry: Entry) -> Book:
+        """The same with one more entry."""
+        return replace(self, entries=(*self.entries, entry.after(self.last)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file's JSON data."""
+        return {
+            "format": LEDGER_FORMAT,
+            "budget": str(self.budget),
+            "entries": [entry.to_dict() for entry in self.entries],
+            "head": self.head,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Book:
+        """The book behind its JSON; raises `LedgerBroken` if a hash does not fit."""
+        book = cls(exact(str(data["budget"]), "the budget"))
+        if book.budget <= 0:
+            raise ValueError
+        entries, before = [], START
+        for number, row in enumerate(data["entries"], start=1):
+            try:
+                entry = Entry.from_dict(row)
+            except ParameterError:
+                raise LedgerBroken(f"line {number} costs no ε, or less than its result") from None
+            expected = entry.after(before)
+            if (expected.hash, expected.result_sha256) != (entry.hash, entry.result_sha256):
+                raise LedgerBroken(
+                    f"line {number} was edited, or a line before it was removed or moved"
+                )
+            entries.append(entry)
+            before = entry.hash
+        book = replace(book, entries=tuple(entries))
+        if data["head"] != book.head:
+            raise LedgerBroken("its last lines were removed, or its budget was edited")
+        return book
 
 
 class Ledger:
@@ -84,34 +196,41 @@ class Ledger:
         with ledger._locked():
             if ledger.path.exists():
                 raise ParameterError(f"{path} exists; use it, or choose another name.")
-            ledger._write(total, [])
+            ledger._write(Book(total))
         return ledger
 
     @property
     def budget(self) -> Fraction:
         """The ε that all releases together may cost."""
-        return self._read()[0]
+        return self.read().budget
 
     def entries(self) -> list[Entry]:
         """All releases that were paid for, oldest first."""
-        return self._read()[1]
+        return list(self.read().entries)
 
     def spent(self) -> Fraction:
         """The ε of all releases so far, added up."""
-        return _spent(self.entries())
+        return self.read().spent
 
     def remaining(self) -> Fraction:
         """The ε that is left to spend."""
-        return self.budget - self.spent()
+        book = self.read()
+        return book.budget - book.spent
 
-    def check(
-        self, epsilon: ExactNumber, what: str, *, seeded: bool = False, once: bool = False
-    ) -> None:
+    def verify(self, head: str | None = None) -> str:
+        """The hash of the newest entry, after every hash was checked.
+
+        Ensures: raises `LedgerBroken` if a line was edited, moved or removed, or if no entry has
+        the hash `head`, which an earlier call returned.
+        """
+        book = self.read()
+        if head is not None and head not in {START, *(entry.hash for entry in book.entries)}:
+            raise self._broken("it does not continue from this head, so lines were rewritten")
+        return book.last
+
+    def check(self, epsilon: ExactNumber, *, seeded: bool = False) -> None:
         """Raises what `spend` would raise now, and records nothing."""
-        cost = _checked_cost(epsilon, seeded)
-        budget, entries = self._read()
-        if not (once and _says(entries, what)):
-            self._left_after(cost, budget, entries)
+        self._left_after(_checked_cost(epsilon, seeded), self.read())
 
     def spend(
         self,
@@ -119,42 +238,81 @@ class Ledger:
         what: str,
         *,
         seeded: bool = False,
-        once: bool = False,
         note: str = "",
         result: Mapping[str, Any] | None = None,
     ) -> Fraction:
         """Records a release, with its result if given, and returns what remains of the budget.
 
-        With `once`, an entry with the same `what` covers this release too, and nothing is recorded
-        again.
-
         Ensures: raises `BudgetExceeded` and records nothing if it is more than what remains;
         on return the entry is on disk.
         """
         cost = _checked_cost(epsilon, seeded)
+        entry = Entry(epsilon=cost, what=what, when=ledger_time(), note=note, result=result)
         with self._locked():
-            budget, entries = self._read()
-            if once and _says(entries, what):
-                return budget - _spent(entries)
-            left = self._left_after(cost, budget, entries)
-            when = datetime.now(UTC).isoformat(timespec="seconds")
-            entry = Entry(epsilon=cost, what=what, when=when, note=note, result=result)
-            self._write(budget, [*entries, entry])
+            book = self.read()
+            left = self._left_after(cost, book)
+            self._write(book.with_entry(entry))
             return left
 
-    def _left_after(self, cost: Fraction, budget: Fraction, entries: list[Entry]) -> Fraction:
+    def find(self, what: str) -> Entry | None:
+        """The entry of this release; None if it was not charged."""
+        return self.read().find(what)
+
+    def spend_once(self, epsilon: ExactNumber, what: str, result: Mapping[str, Any]) -> Entry:
+        """Records a release unless its line is there, and returns the entry that is on disk.
+
+        Ensures: as `spend`; of several calls with the same `what`, also in several processes, all
+        return the result of the first.
+        """
+        cost = _checked_cost(epsilon, seeded=False)
+        entry = Entry(epsilon=cost, what=what, when=ledger_time(), result=result)
+        with self._locked():
+            book = self.read()
+            known = book.find(what)
+            if known is not None:
+                return known
+            self._left_after(cost, book)
+            book = book.with_entry(entry)
+            self._write(book)
+            return book.entries[-1]
+
+    def _left_after(self, cost: Fraction, book: Book) -> Fraction:
         """What remains after one more release; raises `BudgetExceeded` if that is below 0."""
-        left = budget - _spent(entries)
+        left = book.budget - book.spent
         if cost > left:
             raise BudgetExceeded(
                 f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
-                f"{show(left)} left of {show(budget)}; nothing was released: use a smaller epsilon."
+                f"{show(left)} left of {show(book.budget)}; nothing was released: use a smaller "
+                "epsilon."
             )
         return left - cost
 
-    def restore(self, budget: ExactNumber, lines: Mapping[str, Fraction], spent: Fraction) -> int:
-        """Writes the lines (what: ε) that are missing after a loss, creating the ledger with this
-        budget if there is none, and returns how many were missing.
+    def raise_budget(self, budget: ExactNumber) -> None:
+        """Replaces the budget by a larger one; the lines and their results stay."""
+        total = positive_as_written(budget, "the budget")
+        with self._locked():
+            book = self.read()
+            if total <= book.budget:
+                raise ParameterError(
+                    f"The budget of {self.path.name} is {show(book.budget)}; give a larger one."
+                )
+            self._write(replace(book, budget=total))
+
+    def forget(self, lines: Collection[str]) -> None:
+        """Deletes the results of these lines. The lines, their ε and the hashes of the results
+        stay, so that they cannot be released again."""
+        with self._locked():
+            book = self.read()
+            kept = [
+                replace(entry, result=None) if entry.what in lines else entry
+                for entry in book.entries
+            ]
+            if kept != list(book.entries):
+                self._write(replace(book, entries=tuple(kept)))
+
+    def restore(self, budget: ExactNumber, lines: Sequence[Entry], spent: Fraction) -> int:
+        """Writes the lines that are missing after a loss, creating the ledger with this budget if
+        there is none, and returns how many were missing.
 
         Ensures: on return the ledger has every line, and has spent at least `spent`: what is known
         to have been spent, but not for what, becomes a separate line. The budget may be exceeded,
@@ -162,24 +320,32 @@ class Ledger:
         """
         with self._locked():
             missing_file = not self.path.exists()
-            total, entries = (
-                (positive_as_written(budget, "the budget"), []) if missing_file else self._read()
-            )
-            known = {entry.what for entry in entries}
-            when = datetime.now(UTC).isoformat(timespec="seconds")
-            added = [
-                Entry(epsilon=epsilon, what=what, when=when)
-                for what, epsilon in lines.items()
-                if what not in known
-            ]
-            have = _spent([*entries, *added])
-            if have < spent:
-                added.append(
-                    Entry(epsilon=spent - have, what="releases whose lines were lost", when=when)
+            book = Book(positive_as_written(budget, "the budget")) if missing_file else self.read()
+            before = len(book.entries)
+            for entry in lines:
+                if book.find(entry.what) is None:
+                    book = book.with_entry(entry)
+            if book.spent < spent:
+                what = "releases whose lines were lost"
+                book = book.with_entry(
+                    Entry(epsilon=spent - book.spent, what=what, when=ledger_time())
                 )
-            if added or missing_file:
-                self._write(total, [*entries, *added])
-            return len(added)
+            if missing_file or len(book.entries) > before:
+                self._write(book)
+            return len(book.entries) - before
+
+    def upgrade(self) -> int:
+        """Adds the hashes to a ledger of shuffledp 0.2, and returns how many lines it has."""
+        with self._locked():
+            data = self._data()
+            if data.get("format") != UNCHAINED_FORMAT:
+                raise ParameterError(f"{self.path.name} needs no upgrade; nothing was changed.")
+            with self._understood():
+                book = Book(exact(str(data["budget"]), "the budget"))
+                for row in data["entries"]:
+                    book = book.with_entry(Entry.from_dict(row))
+            self._write(book)
+            return len(book.entries)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -196,32 +362,63 @@ class Ledger:
         finally:
             held.release()
 
-    def _read(self) -> tuple[Fraction, list[Entry]]:
+    def read(self) -> Book:
+        """Everything in the file, after every hash was checked."""
+        data = self._data()
+        if data.get("format") == UNCHAINED_FORMAT:
+            raise ParameterError(
+                f"{self.path} was written by shuffledp 0.2 and has no hashes yet; nothing was "
+                f"spent: run shuffledp ledger upgrade {self.path}."
+            )
+        with self._understood():
+            if data["format"] != LEDGER_FORMAT:
+                raise ValueError
+            return Book.from_dict(data)
+
+    def _data(self) -> dict[str, Any]:
+        """The file's JSON data."""
         try:
             with open(self.path, "rb") as file:
                 text = file.read(MOST_LEDGER_BYTES + 1)
-            data = read_json(text, "The ledger", MOST_LEDGER_BYTES)
-            if data["format"] != LEDGER_FORMAT:
-                raise ValueError
-            entries = [Entry.from_dict(row) for row in data["entries"]]
-            return exact(str(data["budget"]), "the budget"), entries
         except FileNotFoundError:
             raise ParameterError(
                 f"There is no ledger {self.path}; create one with: "
                 f"shuffledp ledger create {self.path} --budget 1."
             ) from None
-        except (ValueError, KeyError, TypeError, ZeroDivisionError, OSError):
-            raise ParameterError(
-                f"{self.path} is not a ledger of shuffledp; nothing was spent: check the file."
-            ) from None
+        except OSError:
+            raise self._foreign() from None
+        with self._understood():
+            return dict(read_json(text, "The ledger", MOST_LEDGER_BYTES))
 
-    def _write(self, budget: Fraction, entries: list[Entry]) -> None:
-        data: dict[str, Any] = {
-            "format": LEDGER_FORMAT,
-            "budget": str(budget),
-            "entries": [entry.to_dict() for entry in entries],
-        }
-        write_whole(self.path, json.dumps(data, indent=2), durable=True)
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Turns errors about the file's data into one clear sentence."""
+        try:
+            yield
+        except LedgerBroken as error:
+            raise self._broken(str(error)) from None
+        except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
+            raise self._foreign() from None
+
+    def _broken(self, how: str) -> LedgerBroken:
+        return LedgerBroken(
+            f"The ledger {self.path.name} was changed by hand: {how}; nothing was spent: put back "
+            "the file as shuffledp wrote it."
+        )
+
+    def _foreign(self) -> ParameterError:
+        return ParameterError(
+            f"{self.path} is not a ledger of shuffledp; nothing was spent: check the file."
+        )
+
+    def _write(self, book: Book) -> None:
+        text = json.dumps(book.to_dict(), indent=2, allow_nan=False)
+        write_whole(self.path, text, durable=True)
+
+
+def ledger_time() -> str:
+    """The present moment as entries say it, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _checked_cost(epsilon: ExactNumber, seeded: bool) -> Fraction:
@@ -230,11 +427,3 @@ def _checked_cost(epsilon: ExactNumber, seeded: bool) -> Fraction:
             "A seeded result is not private, so a ledger does not record it; run without a seed."
         )
     return positive_as_written(epsilon, "epsilon")
-
-
-def _says(entries: list[Entry], what: str) -> bool:
-    return any(entry.what == what for entry in entries)
-
-
-def _spent(entries: list[Entry]) -> Fraction:
-    return sum((entry.epsilon for entry in entries), start=Fraction(0))

@@ -4,16 +4,18 @@
     over budget?           in memory: nobody      the entry and the result in      the result
     (refused, free)        has seen it yet        one step
 
-Library calls, the Spark executor, the command line, the analyzer service and the Spark batch jobs
-all publish through `publish`. The charge and the result are written in one step and before anybody
-gets the result. So a crash, wherever it comes, leaves either no charge and no result, or a charge
-and a result that `shuffledp ledger show` shows again.
+Library calls, the Spark executor and the command line publish through `publish`; the analyzer
+service and the Spark batch jobs through `publish_once`, which never draws the noise of a batch a
+second time. The charge and the result are written in one step and before anybody gets the result.
+So a crash, wherever it comes, leaves either no charge and no result, or a charge and a result that
+`shuffledp ledger show` shows again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from shuffledp.numbers.exact import checked_confidence
@@ -37,39 +39,53 @@ def publish(
     ledger: Ledger | None = None,
     what: str,
     note: str = "",
-    once: bool = False,
     certificate: Mapping[str, Any] | None = None,
     finish: Callable[[R], R] | None = None,
     times: int = 1,
 ) -> R:
     """The result of a batch, charged to the ledger (if one is given) before anybody gets it.
 
-    `what` is the ledger's line for this release, and `note` the caller's addition to it. With
-    `once`, a release whose line is already in the ledger is not charged again, and the ledger does
-    not keep the result: for services that may retry a release, whose `what` names the batch. The
+    `what` is the ledger's line for this release, and `note` the caller's addition to it. The
     charge is `times` the protocol's ε, for people with several rows. `certificate` goes into the
     result, which `finish` then turns into the final one.
 
-    Requires: with `once`, the same `what` always means the same batch.
     Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
     protocol needs; raises `BudgetExceeded` or `SeededError` and releases nothing if the ledger
-    refuses; whatever else is raised, the ledger has no charge, or (without `once`) has the result.
-    On return the charge is on disk.
+    refuses; whatever else is raised, the ledger has no charge, or has the result. On return the
+    charge is on disk.
     """
     confidence = checked_confidence(confidence)
     protocol.check_batch(batch)
     check_memory(protocol.working_bytes(), LESS)
     if ledger is not None:
-        ledger.check(protocol.epsilon * times, what, seeded=batch.seeded, once=once)
+        ledger.check(protocol.epsilon * times, seeded=batch.seeded)
     result = protocol.analyze(protocol.release(batch), confidence)
     if certificate is not None:
         result = replace(result, certificate=certificate)
     result = result if finish is None else finish(result)
     if ledger is not None:
-        kept = None if once else result.to_dict()
         cost = protocol.epsilon * times
-        ledger.spend(cost, what, seeded=batch.seeded, once=once, note=note, result=kept)
+        ledger.spend(cost, what, seeded=batch.seeded, note=note, result=result.to_dict())
     return result
+
+
+def publish_once(
+    ledger: Ledger, epsilon: Fraction, what: str, draw: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """What was released for the line `what`: the document in the ledger, or the one that `draw`
+    makes now, charged before it is returned. None if the line is there without a document: it was
+    released, but nobody knows any more with which noise, so it must not be drawn again.
+
+    Requires: the same `what` always means the same batch.
+    Ensures: raises `BudgetExceeded` and draws nothing if the ledger refuses. Whatever is killed,
+    retried or put back, all calls that return a document return the same one as long as the line
+    is in the ledger; on return it is on disk.
+    """
+    entry = ledger.find(what)
+    if entry is None:
+        ledger.check(epsilon)
+        entry = ledger.spend_once(epsilon, what, draw())
+    return entry.result
 
 
 @dataclass(frozen=True)
@@ -102,7 +118,7 @@ def publish_in_parallel(
         check_memory(one.protocol.working_bytes(), LESS)
     cost, seeded = max(one.protocol.epsilon for one in drawn), any(d.batch.seeded for d in drawn)
     if ledger is not None:
-        ledger.check(cost, what, seeded=seeded)
+        ledger.check(cost, seeded=seeded)
     found = []
     for one in drawn:
         view = one.protocol.release(one.batch)

@@ -24,7 +24,7 @@ class BinaryRequest:
     scheme: str = "https"
 
     def to_bytes(self, multiple: int = 1) -> bytes:
-        """As it is sent, padded to a multiple of so many bytes."""
+        """As it is sent, padded to a multiple of `multiple` bytes."""
         words = (self.method, self.scheme, self.authority, self.path)
         head = b"".join(_sized(word.encode()) for word in words)
         return _padded(_number(REQUEST_FRAME) + head + _rest(self.fields, self.content), multiple)
@@ -39,7 +39,7 @@ class BinaryResponse:
     content: bytes = b""
 
     def to_bytes(self, multiple: int = 1) -> bytes:
-        """As it is sent, padded to a multiple of so many bytes."""
+        """As it is sent, padded to a multiple of `multiple` bytes."""
         data = _number(RESPONSE_FRAME) + _number(self.status) + _rest(self.fields, self.content)
         return _padded(data, multiple)
 

@@ -37,6 +37,7 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     if isinstance(config, ShufflerConfig | AnalyzerConfig):
         found += _signing(config)
     if isinstance(config, ShufflerConfig):
+        found += _spool(config.exports, "exports") if config.exports else []
         found += _folder("report_keys", config.report_keys_folder, made=True)
         found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
         found += _folder("memory", config.memory_folder, made=True)
@@ -88,14 +89,14 @@ def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
         )
 
 
-def _spool(place: str) -> Iterator[str]:
+def _spool(place: str, name: str = "spool") -> Iterator[str]:
     if not is_bucket(place):
-        yield from _folder("spool", place, made=True)
+        yield from _folder(name, place, made=True)
         return
     try:
         open_spool(place).prepare()
     except ShuffleDPError as error:
-        yield f"spool: {error}"
+        yield f"{name}: {error}"
 
 
 def _signing(config: ServerConfig) -> Iterator[str]:

@@ -171,6 +171,7 @@ budget = "100"
 collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
 operator_token_sha256 = "{sha["operator of analyzer"]}"
+allow_origins = {json.dumps(list(origins))}
 drain_seconds = 0
 """ + _more_tables(folder, ports, sha, origins)
 

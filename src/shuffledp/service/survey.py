@@ -25,11 +25,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from shuffledp.numbers.exact import counted
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import results
 from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
+from shuffledp.service.http.origins import Origins
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Operators, Task
@@ -50,10 +52,12 @@ class Survey:
 
     servers: Servers
     task: Task
+    origins: Sequence[str] = ()
+    """Other sites whose pages may ask this one for the task and for tokens."""
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """The collector's site."""
-        return Starlette(
+        app = Starlette(
             routes=[
                 Route("/", lambda _: self._page("survey.html")),
                 Route("/survey.{kind}", self.answer_part),
@@ -64,12 +68,13 @@ class Survey:
                 Route("/token", self.answer_token, methods=["POST"]),
             ]
         )
+        return Origins(tuple(self.origins)).around(app)
 
     def _where(self) -> dict[str, str]:
         """Where the page finds the task: here if a relay hides visitors from the shuffler."""
         name, relay = self.task.id.hex(), self.servers.relay
         place = "/task-text.json" if relay else f"{self.servers.shuffler}/tasks/{name}"
-        return {"task": place, "id": name, "relay": relay}
+        return {"task": place, "id": name, "relay": relay, "analyzer": self.servers.analyzer}
 
     def _page(self, *path: str) -> Response:
         file = PAGES.joinpath(*path)
@@ -105,7 +110,8 @@ class Survey:
 
     def live(self) -> dict[str, Any]:
         """How many answers are in, and the result once it is published."""
-        status = httpx.get(f"{self.servers.shuffler}/status").json()["tasks"]
+        said = {"Authorization": f"Bearer {self.servers.operator_token}"}
+        status = httpx.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
         mine = next(one for one in status if one["task"] == self.task.id.hex())
         published = results(self.servers.analyzer, self.task.id.hex())
         return {
@@ -115,7 +121,9 @@ class Survey:
         }
 
 
-def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Survey:
+def make_survey(
+    servers: Servers, users: int, epsilon: str, question: str, origins: Sequence[str] = ()
+) -> Survey:
     """A survey of `users` people, registered at all servers."""
     plan = plan_count(users, epsilon, padded=True)
     task = Task.create(
@@ -129,7 +137,7 @@ def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Su
         **servers.new_parties(),
     )
     servers.register(task)
-    return Survey(servers=servers, task=task)
+    return Survey(servers=servers, task=task, origins=origins)
 
 
 def run_survey(
@@ -142,10 +150,11 @@ def run_survey(
     question: str = QUESTION,
     keep: bool = False,
     more: Sequence[str] = (),
+    origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serves the survey until it is interrupted, and cleans up; `more` names further servers to
-    run, and `ready` is told the page's URL.
+    run, `origins` other sites whose pages may use the survey, and `ready` is told the page's URL.
 
     Of the users, `browsers` are people who answer on the page; the others are simulated.
     """
@@ -153,15 +162,17 @@ def run_survey(
     port = port or free_port()
     site = f"http://127.0.0.1:{port}"
     try:
-        with local_servers(folder, origins=(site,), more=more) as servers:
+        with local_servers(folder, origins=(site, *origins), more=more) as servers:
             servers.introduce(say)
-            survey = make_survey(servers, users, epsilon, question)
+            survey = make_survey(servers, users, epsilon, question, origins)
             values = simulated(users - browsers)
             simulation = threading.Thread(
                 target=_send_simulated, args=(survey, values, say), daemon=True
             )
             simulation.start()
             say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
+            if origins:
+                say(f"Pages of {', '.join(origins)} find the task at {site}/task.json")
             say(f"Open {site} in {counted(browsers, 'browser')}; stop with Ctrl-C")
             ready(site)
             config = uvicorn.Config(

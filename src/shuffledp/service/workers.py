@@ -29,8 +29,9 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 
 COMMAND = ("-m", "shuffledp.service.workers")
 LOOK_SECONDS, RESTART_SECONDS = 0.2, 1.0
-HANG_SECONDS = 30.0
-"""A process that says nothing for so long is killed."""
+HANG_SECONDS, START_SECONDS = 30.0, 3600.0
+"""A process that says nothing for this long is killed. One that starts may have to wait for the
+migration of a store, or ask for many keys."""
 END_SECONDS, BIND_SECONDS = 30.0, 30.0
 
 
@@ -52,7 +53,7 @@ class Worker:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(given).encode())
         self.process.stdin.close()
-        self._seen = time.monotonic()
+        self._seen = time.monotonic() + START_SECONDS - HANG_SECONDS
 
     def hangs(self) -> bool:
         """Whether it has said nothing for too long."""

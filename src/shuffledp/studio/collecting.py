@@ -80,10 +80,18 @@ class ServerUrls:
 
     shuffler: str
     analyzer: str
+    operator_token: str = ""
+    """The shuffler's operator token, of the servers of a trial."""
 
 
 def make_task(
-    plan: str, key: PublicKey, purpose: Purpose, publish_noise: bool, shuffler: str
+    plan: str,
+    key: PublicKey,
+    purpose: Purpose,
+    *,
+    publish_noise: bool,
+    shuffler: str,
+    batch: BatchRule | None = None,
 ) -> Task:
     """The task of a plan, with the texts that people see."""
     data = json.loads(plan)
@@ -91,7 +99,7 @@ def make_task(
         data,
         key,
         purpose.title,
-        BatchRule(int(data["users"])),
+        batch,
         question=purpose.question or purpose.title,
         operators=purpose.operators,
         shuffler=shuffler,
@@ -125,7 +133,7 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[S
             "create one for each with `shuffledp keys token`."
         )
     key, purpose = newest_key(servers.analyzer), Purpose.of(asked.get("purpose"))
-    task = make_task(plan, key, purpose, publish_noise, servers.shuffler)
+    task = make_task(plan, key, purpose, publish_noise=publish_noise, shuffler=servers.shuffler)
     urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler}
     register_everywhere(task, urls, tokens, collector_key())
     return servers, task
@@ -151,28 +159,34 @@ def server_urls(asked: Mapping[str, Any]) -> ServerUrls:
 
 
 def progress(servers: ServerUrls, task: Task) -> Facts:
-    """The progress of a task: waiting reports, batches, results with intervals, and their ε."""
+    """The progress of a task: waiting reports, batches, results with intervals, and their ε. The
+    servers of a trial say it exactly, others as coarsely and as late as to everybody."""
     name = task.id.hex()
-    at_shuffler, at_analyzer = (
-        _task_in(answer_json(call("GET", f"{url}/status")), name)
-        for url in (servers.shuffler, servers.analyzer)
-    )
-    results = at_analyzer.get("results", [])
+    at_shuffler = _at_shuffler(servers, name)
+    at_analyzer = answer_json(call("GET", f"{servers.analyzer}/tasks/{name}/results"))
+    results = at_analyzer["results"]
+    arrived = [*results, *at_analyzer["unpublished"]]
     return {
         "task": name,
         "name": task.name,
-        "have": at_shuffler.get("have", 0),
-        "need": at_shuffler.get("need", task.batch.reports),
-        "batches": _batches(at_shuffler.get("batches", []), at_analyzer.get("batches", [])),
+        "have": at_shuffler["have"],
+        "need": at_shuffler["need"],
+        "exact": bool(servers.operator_token),
+        "batches": _batches(at_shuffler["batches"], arrived),
         "results": [_shown(result) for result in results],
         "published": results,
         "spent": show(len(results) * task.protocol.epsilon),
     }
 
 
-def _task_in(status: Mapping[str, Any], name: str) -> Facts:
-    """What a server's status says about a task."""
-    return next((task for task in status["tasks"] if task["task"] == name), {})
+def _at_shuffler(servers: ServerUrls, name: str) -> Facts:
+    """What the shuffler says about a task: have, need, batches."""
+    if not servers.operator_token:
+        shown = answer_json(call("GET", f"{servers.shuffler}/tasks/{name}/progress"))
+        return {**shown, "batches": []}
+    tasks = answer_json(call("GET", f"{servers.shuffler}/status", servers.operator_token))["tasks"]
+    found: Facts = next(task for task in tasks if task["task"] == name)
+    return found
 
 
 def _batches(sent: list[Facts], received: list[Facts]) -> list[Facts]:
@@ -181,7 +195,7 @@ def _batches(sent: list[Facts], received: list[Facts]) -> list[Facts]:
     return [
         {
             "number": batch["number"],
-            "state": batch["state"],
+            "state": batch.get("state", "published"),
             "reports": batch["reports"],
             "problem": batch.get("problem") or batch.get("reason") or "",
         }

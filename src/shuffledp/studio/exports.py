@@ -3,8 +3,6 @@ are marked as such."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,15 +24,8 @@ def _json(asked: Asked, collected: Collected) -> bytes:
 
 
 def _csv(asked: Asked, collected: Collected) -> bytes:
-    text = results_csv(collected.results)
-    if collected.trial:
-        heading, *rows = csv.reader(io.StringIO(text))
-        out = io.StringIO()
-        table = csv.writer(out, lineterminator="\n")
-        table.writerow([*heading, "trial"])
-        table.writerows([*row, TRIAL] for row in rows)
-        text = out.getvalue()
-    return text.encode()
+    marks = {"trial": TRIAL} if collected.trial else {}
+    return results_csv(collected.results, **marks).encode()
 
 
 def _png(asked: Asked, collected: Collected) -> bytes:

@@ -29,6 +29,7 @@ from shuffledp.studio.words import (
     certificate_rows,
     cost_sentence,
     epsilon_sentence,
+    people_sentence,
     plan_facts,
     published_reach,
     short,
@@ -110,6 +111,7 @@ def _shown(form: Form, plan: Plan[Any]) -> Item:
         "json": plan_json(plan),
         "sentences": [
             accuracy_sentence(plan, often),
+            people_sentence(plan),
             cost_sentence(plan),
             epsilon_sentence(plan.epsilon, plan.padding),
         ],

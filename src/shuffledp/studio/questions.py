@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from shuffledp.studio.fields import LABELS, Form, number, positive, whole_number
 
 AnyPlan = Plan[Any]
 OTHER_LABEL = "other"
+FIXED = ("cell", "padded")
+"""Targets that some planners do not take."""
 OVERHEADS = tuple(map(Fraction, ("1/20", "1/2", "2", "8", "40", "200", "1000")))
 """By how much more than the least squared error plans may err that show what is possible."""
 ROUNDING = Fraction(499, 1000)
@@ -114,6 +117,8 @@ class Question:
         """The plan for a form and a number of users."""
         planner = self.asked.declaration.planner
         assert planner is not None
+        if "cell" not in inspect.signature(planner).parameters:  # it has one kind, always padded
+            targets = {name: one for name, one in targets.items() if name not in FIXED}
         return planner(users, epsilon, **self.asked.plan_arguments(self.given(form)), **targets)
 
     def query(self, form: Form, epsilon: Any, **options: Any) -> Query[Any]:

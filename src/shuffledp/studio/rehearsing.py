@@ -44,7 +44,7 @@ NUMBER_TYPES = ("whole", "real")
 IN_CODE = re.compile(r" with [a-z_]+=?(True)? \(--[a-z-]+\)")
 """How an error names an option of Python or the command line; the page has neither."""
 ON_THE_PAGE = {
-    "name its encoding, for example latin-1.": "choose its letters under “Letters of a CSV file”.",
+    "name its encoding, for example latin-1.": "choose it under “Text encoding of a CSV file”.",
     "say which value to count.": "write which value to count under “Count the rows with this "
     "value”.",
 }
@@ -105,7 +105,7 @@ def rehearse(
     results: list[Result] = []
     for _ in range(wanted):
         results.append(setup.run())
-        rows = results[-1].rows()[:MOST_BUCKETS_SHOWN]
+        rows = results[-1].clipped_rows()[:MOST_BUCKETS_SHOWN]
         yield {"run": [[value, low, high] for _, value, low, high in rows]}
     yield {"summary": _summary(form, setup.plan, results, setup.truth)}
 
@@ -184,7 +184,8 @@ def _keeps(form: Form) -> str:
 def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> Item:
     """Coverage and errors of all runs together."""
     found, often = Comparison.of(results, truth), float(confidence_of(form))
-    allowed = published_reach(plan, often)
+    people = results[0].users
+    allowed = published_reach(plan, often, people)
     return {
         "names": list(found.names[:MOST_BUCKETS_SHOWN]),
         "runs": len(results),
@@ -194,6 +195,7 @@ def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> 
         "rmse": [float(number) for number in found.rmse],
         "forecast": results[0].rmse,
         "within": {"error": allowed, "share": found.within(allowed + 0.5 * (allowed % 1 == 0))},
+        "planned": published_reach(plan, often),
         "bars": _bars(results, found),
     }
 

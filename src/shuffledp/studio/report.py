@@ -26,10 +26,12 @@ from shuffledp.studio.words import (
     certificate_rows,
     cost_sentence,
     epsilon_sentence,
+    fake_clients_sentences,
+    people_sentence,
     plan_facts,
     trust_rows,
 )
-from shuffledp.tasks.results import NEGATIVE_NOTE, result_lines
+from shuffledp.tasks.results import UNBIASED_NOTE, result_lines
 from shuffledp.version import __version__
 
 TRIAL = "Trial with simulated people; no real data"
@@ -80,11 +82,13 @@ def report_page(
         purpose=written.purpose.rows(),
         promises=[
             accuracy_sentence(plan, confidence_of(written.form)),
+            people_sentence(plan),
             cost_sentence(plan),
             epsilon_sentence(plan.epsilon, plan.padding),
         ],
         cautions=cautions(written.form, plan),
         trust=trust_rows(written.publish_noise),
+        fake_clients=fake_clients_sentences(plan),
         facts=plan_facts(plan),
         neighbours=certificate["neighbours"],
         digest=written.digest,
@@ -99,7 +103,7 @@ def _published(results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, A
     spent = sum((Fraction(one["result"]["epsilon_exact"]) for one in results), start=Fraction(0))
     return {
         "spent": show(spent),
-        "negative_note": NEGATIVE_NOTE,
+        "unbiased_note": UNBIASED_NOTE,
         "confidence": results[-1]["result"]["confidence"],
         "lines": [(one["number"], line) for one in results for line in result_lines(one["result"])],
         "chart": base64.b64encode(published_png(results, TRIAL if trial else "")).decode(),

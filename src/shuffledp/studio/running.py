@@ -3,6 +3,7 @@ trial with servers and simulated devices on this machine, as in `shuffledp demo`
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from shuffledp.studio.collecting import Purpose, ServerUrls, connect, make_task,
 from shuffledp.studio.fields import Form, whole_number
 from shuffledp.studio.questions import query_of
 from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 
 MOST_BATCHES = 20
@@ -53,7 +55,14 @@ class Trial:
         """Starts both servers, registers the task and lets the devices begin."""
         servers = self._stack.enter_context(local_servers(self._folder))
         key = KeyFolder(self._folder / "keys").all()[-1].public
-        task = make_task(self._plan, key, self._purpose, self._noise, servers.shuffler)
+        task = make_task(
+            self._plan,
+            key,
+            self._purpose,
+            publish_noise=self._noise,
+            shuffler=servers.shuffler,
+            batch=BatchRule(int(json.loads(self._plan)["users"])),  # simulated devices work
+        )
         self.devices = task.protocol.users * self._batches
         if self.devices > MOST_DEVICES:
             raise ParameterError(
@@ -63,7 +72,7 @@ class Trial:
         servers.register(task)
         self._sending = threading.Thread(target=self._send, args=(servers, task), daemon=True)
         self._sending.start()
-        return ServerUrls(servers.shuffler, servers.analyzer), task
+        return ServerUrls(servers.shuffler, servers.analyzer, servers.operator_token), task
 
     def _send(self, servers: Servers, task: Task) -> None:
         values = task.protocol.sample_values(self.devices)

@@ -50,6 +50,8 @@ class Access:
         self._cookie = secrets.token_urlsafe(32)
         self._token: str | None = secrets.token_urlsafe(32)
         self.link = f"http://127.0.0.1:{port}/?token={self._token}"
+        self.link_is_over: Callable[[], None] = lambda: None
+        """Called when the link was used, or can be used no more."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -103,6 +105,7 @@ class Access:
         if token is None or not hmac.compare_digest(given.encode(), token.encode()):
             return HTMLResponse(_PAGES.get_template("refused_link.html").render(), 403)
         self._token = None
+        self.link_is_over()
         answer = RedirectResponse("/", 303)
         answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
         return answer
@@ -125,19 +128,21 @@ def listening(port: int) -> socket.socket:
 class LocalServer(uvicorn.Server):
     """A server that ends all work in progress at the first signal."""
 
-    def __init__(self, config: uvicorn.Config, studio: Studio) -> None:
+    def __init__(self, config: uvicorn.Config, studio: Studio, access: Access) -> None:
         super().__init__(config)
-        self._studio = studio
+        self._studio, self._access = studio, access
         self._ending: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # uvicorn's name
+        self._access.link_is_over()  # here: a signal may end the process before anything else runs
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._studio.workers.close())
         super().handle_exit(sig, frame)
 
 
-def serve(port: int, opened: Callable[[str], None]) -> None:
-    """Runs the studio; `opened` is called with its link once it answers."""
+def serve(port: int, opened: Callable[[str], Callable[[], None]]) -> None:
+    """Runs the studio; `opened` is called with its link once it answers, and returns what to call
+    when the link is over."""
     taken = listening(port)
     studio = Studio()
     access = Access(studio.app(), taken.getsockname()[1])
@@ -151,14 +156,14 @@ def serve(port: int, opened: Callable[[str], None]) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=2,
     )
-    server = LocalServer(config, studio)
+    server = LocalServer(config, studio, access)
 
     async def run() -> None:
         working = asyncio.create_task(server.serve(sockets=[taken]))
         while not server.started and not working.done():
             await asyncio.sleep(0.02)
         if server.started:
-            opened(access.link)
+            access.link_is_over = opened(access.link)
         await working
 
     try:
@@ -166,4 +171,5 @@ def serve(port: int, opened: Callable[[str], None]) -> None:
     except KeyboardInterrupt:
         pass
     finally:
+        access.link_is_over()
         taken.close()

@@ -11,9 +11,17 @@ from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import reach
+from shuffledp.protocols.fake_clients import most_unmarked, weight
 from shuffledp.studio.questions import QUESTIONS
+from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 Rows = list[tuple[str, str]]
+MORE_PEOPLE = 10
+"""The error is also forecast for this many times the planned number of people."""
+SHARES = ("count", "histogram")
+"""Queries about shares of people, whose cells count the values 0 and 1."""
+HONEST_SHARE = 0.3
+"""The share that fake clients move in the example."""
 
 
 def short(number: float) -> str:
@@ -31,21 +39,56 @@ def size(amount: float) -> str:
     return f"{amount:.0f} bytes"
 
 
-def published_reach(plan: Plan[Any], confidence: float) -> float:
-    """The largest distance of the published answer from the truth; whole numbers are rounded."""
-    found = reach(plan, confidence)
+def published_reach(plan: Plan[Any], confidence: float, people: int | None = None) -> float:
+    """The largest distance of the published answer from the truth if as many people take part as
+    planned, or `people`; whole numbers are rounded."""
+    found = reach(plan, confidence, people)
     return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
 
 
 def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
-    """What the plan promises about its error, in one sentence."""
+    """What the plan forecasts about its error: for the planned number of people, and for more."""
     question = QUESTIONS[plan.protocol.query].words
     rounded = ", rounded to whole numbers," if question.whole else ""
+    often = float(confidence)
+    more = MORE_PEOPLE * plan.users
     return (
-        f"If at least {plan.users:,} honest people take part, {question.about}{rounded} is within "
-        f"±{short(published_reach(plan, float(confidence)))} of the truth, "
-        f"{show(100 * confidence)} times in 100, {question.condition}."
+        f"If about {plan.users:,} people take part, {question.about}{rounded} is within "
+        f"±{short(published_reach(plan, often))} of the truth, "
+        f"{show(100 * confidence)} times in 100, {question.condition}. Every device adds noise, so "
+        f"the error grows with the number of people: ±{short(published_reach(plan, often, more))} "
+        f"for {more:,}."
     )
+
+
+def people_sentence(plan: Plan[Any]) -> str:
+    """For how many people the privacy guarantee holds, in one sentence."""
+    return (
+        f"Everybody's answer is protected if at least {plan.users:,} honest people take part, "
+        "however many there are."
+    )
+
+
+def fake_clients_sentences(plan: Plan[Any]) -> list[str]:
+    """What devices that break the protocol can do to the result, computed from the plan."""
+    protocol, each = plan.protocol, plan.report_size
+    alone = short(weight(protocol, each))
+    found = [
+        f"It does not stop a device that breaks the protocol: a report holds {each:,} messages, "
+        f"and a device that sends all of them to one counter counts as {alone} honest people."
+    ]
+    if protocol.query in SHARES and not any(one.cell.sends_minus for one in protocol.members):
+        fake = max(plan.users // 100, 1)
+        points = most_unmarked(
+            protocol, fake, each, honest_share=HONEST_SHARE, most=IMPLAUSIBLE_DEVIATIONS
+        )
+        found.append(
+            f"If {counted(fake, 'device')} of {plan.users:,} work together, they can raise a "
+            f"share of {100 * HONEST_SHARE:g} % by {short(100 * points / plan.users)} percentage "
+            "points before the result is marked as implausible. Limit how many devices one party "
+            "can enrol."
+        )
+    return found
 
 
 def cost_sentence(plan: Plan[Any]) -> str:
@@ -109,7 +152,10 @@ def plan_facts(plan: Plan[Any]) -> Rows:
             f"{plan.report_size:,} (on average {short(f.messages_per_user)} before padding)",
         ),
         ("Bytes per report", f"{plan.encrypted_bytes:,}, encrypted"),
-        ("Typical error (RMSE)", f"{short(f.rmse)} for the worst data"),
+        (
+            "Typical error (RMSE)",
+            f"{short(f.rmse)} for the worst data, if about {plan.users:,} people take part",
+        ),
         (
             "Central mechanism",
             f"{short(f.central_rmse)}: what a party trusted with all values would have to add for "

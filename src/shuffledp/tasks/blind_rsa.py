@@ -101,6 +101,19 @@ class BlindPrivateKey:
     def __repr__(self) -> str:
         return "BlindPrivateKey()"
 
+    def check(self, blinded: bytes) -> int:
+        """The number in a blinded message; cheap. Raises `TaskError` for anything else."""
+        modulus, number = self.public.modulus, int.from_bytes(blinded, "big")
+        if (
+            len(blinded) != self.public.size
+            or not 0 < number < modulus
+            or math.gcd(number, modulus) != 1
+        ):
+            raise TaskError(
+                "This is not a blinded message for this key; make it with the task's key."
+            )
+        return number
+
     def sign(self, blinded: bytes) -> bytes:
         """The answer to a blinded message: always the same one for the same message.
 
@@ -109,17 +122,11 @@ class BlindPrivateKey:
         Ensures: raises `TaskError` for anything that is not a blinded message, and if the power was
         computed wrongly.
         """
-        public = self.public
-        modulus, number = public.modulus, int.from_bytes(blinded, "big")
-        if len(blinded) != public.size or not 0 < number < modulus:
-            raise TaskError(
-                "This is not a blinded message for this key; make it with the task's key."
-            )
+        number, public = self.check(blinded), self.public
+        modulus = public.modulus
         mask = 1 + secrets.randbelow(modulus - 1)
-        if math.gcd(number * mask, modulus) != 1:
-            raise TaskError(
-                "This is not a blinded message for this key; make it with the task's key."
-            )
+        if math.gcd(mask, modulus) != 1:
+            raise TaskError("The signature was computed wrongly; ask again.")
         exponent = self._exponent + secrets.randbits(EXPONENT_BLINDING_BITS) * self._order
         masked = number * pow(mask, EXPONENT, modulus) % modulus
         power = int(self._ring(masked) ** exponent)

@@ -53,7 +53,7 @@ class BatchHeld(TaskError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """noise-missing, implausible or key-destroyed."""
+        """noise-missing, group-short, implausible, result-lost or key-destroyed."""
 
 
 class StateLost(TaskError):

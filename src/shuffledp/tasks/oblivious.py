@@ -211,6 +211,6 @@ def seal_answer(context: HpkeContext, response: bytes, nonce: bytes | None = Non
 
 
 def open_answer(context: HpkeContext, sealed: bytes) -> bytes:
-    """The response; raises `TaskError` unless it answers this very request."""
+    """The response; raises `TaskError` unless it answers this request."""
     nonce, body = sealed[:ANSWER_NONCE_BYTES], sealed[ANSWER_NONCE_BYTES:]
     return open_with(*_answer_keys(context, nonce), body)

@@ -42,7 +42,7 @@ class AllowedNumbers:
         """The numbers of a protocol."""
         ranges, end = [], 0
         for member in protocol.members:
-            first, end = end, end + member.copies * protocol.cohorts
+            first, end = end, end + member.copies
             if not member.cell.sends_minus:
                 ranges.append((first, end))
         first, end = end, end + protocol.public_counters

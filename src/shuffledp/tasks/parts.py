@@ -38,6 +38,8 @@ MOST_PART_BYTES = PART_ROWS * MESSAGE_BYTES
 SECRET_BYTES, NONCE_BYTES = 32, 12
 SPILL_ROWS = 1 << 13
 """Messages in a block of a run that is on disk while a batch is sorted."""
+RUN_PREFIX = "run-"
+"""How the names of these files begin."""
 MOST_MERGED = 64
 """Runs that are merged at a time: a block of each is in memory."""
 
@@ -223,7 +225,7 @@ class Sorter:
     def _spill(self, pieces: Iterator[Rows]) -> Path:
         """Writes sorted messages as a run."""
         self._made += 1
-        path = self._folder / f"run-{self._made}-{os.urandom(4).hex()}"
+        path = self._folder / f"{RUN_PREFIX}{self._made}-{os.urandom(4).hex()}"
         with open(path, "wb") as out:
             for rows in pieces:
                 for start in range(0, len(rows), SPILL_ROWS):

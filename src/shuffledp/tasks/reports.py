@@ -1,21 +1,27 @@
 """Encrypted messages: one user's report, and the noise that the shuffler adds to a batch.
 
-A report always holds `task.report_size` messages. The number of messages in a top-up must not show
-how much noise is inside, so dummies fill it up to a size that the noise exceeds with probability at
-most 2⁻⁶⁴ (then the noise is drawn again).
+A report always holds `task.report_size` messages. A top-up holds as many as the reports of the
+users whose noise it brings, so that their number does not show how much noise is inside.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from shuffledp.errors import SeededError
 from shuffledp.numbers.arrangement import permutation
 from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.protocols.report import Counts, Report
 from shuffledp.tasks.encryption import encrypt_all
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import REPORT_ID_BYTES, Upload, plain_numbers
+from shuffledp.tasks.wire import DUMMY_NUMBER, REPORT_ID_BYTES, Upload, plain_numbers
+
+MESSAGES_AT_ONCE = 1 << 16
+"""Messages of a top-up that are encrypted together."""
 
 
 def report_numbers(task: Task, value: Any, entropy: Entropy = SYSTEM) -> list[int]:
@@ -54,12 +60,28 @@ def encrypt_report(
     ).to_bytes()
 
 
-def encrypted_top_up(task: Task, absent: int) -> tuple[bytes, int]:
-    """(the encrypted noise of `absent` missing users, its number of messages)."""
-    if absent == 0:
-        return b"", 0
-    size = task.protocol.top_up_size(absent)
-    messages = task.protocol.top_up(absent).messages()
-    while len(messages) > size:
-        messages = task.protocol.top_up(absent).messages()
-    return encrypt_all(plain_numbers(messages, size).tolist(), task.key, task.id), size
+def encrypted_top_up(task: Task, absent: int) -> Iterator[bytes]:
+    """The encrypted noise of `absent` missing users, in pages: `task.top_up_size` messages,
+    whatever was drawn.
+
+    Ensures: with exact padding the noise is drawn once. With a reserve it is drawn again where it
+    does not fit, with probability below 2⁻⁶⁴ per batch.
+    """
+    size = task.top_up_size(absent)
+    if size == 0:
+        return
+    counts = _message_counts(task.protocol.top_up(absent))
+    while counts.sum() > size:
+        counts = _message_counts(task.protocol.top_up(absent))
+    # first the −1 of all counters, then the +1, then dummies
+    even = np.arange(0, len(counts), 2)
+    numbers, ends = np.concatenate([even, even + 1, [DUMMY_NUMBER]]), np.cumsum(counts)
+    for begin in range(0, size, MESSAGES_AT_ONCE):
+        places = np.arange(begin, min(size, begin + MESSAGES_AT_ONCE))
+        page = numbers[np.searchsorted(ends, places, side="right")]
+        yield encrypt_all(page.tolist(), task.key, task.id)
+
+
+def _message_counts(report: Report) -> Counts:
+    """How many −1 and how many +1 a report holds for each counter."""
+    return np.concatenate([report.minus, report.plus])

@@ -1,20 +1,18 @@
 """What the analyzer publishes for a batch: checks, noise, charge, JSON and its schema, CSV.
 
-bad messages?  ──▶  publish noise  ──▶  charge, release, analyze  ──▶  implausible?  ──▶  JSON
-(held, free)        (drawn anew)        (`release.publish`)            (marked or held)
+in the ledger?  ──▶  bad messages?  ──▶  noise, release, JSON  ──▶  charge  ──▶  implausible?
+(that one again)     (held, free)        (in memory alone)          with JSON    (marked or held)
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
-from shuffledp.cells.report_size import promise
+from shuffledp.documents.csv_text import csv_text
 from shuffledp.documents.schema import (
     HASH_TEXT,
     Anything,
@@ -34,7 +32,7 @@ from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.catalogue import QUERIES
 from shuffledp.release.ledger import Ledger
-from shuffledp.release.publish import publish
+from shuffledp.release.publish import publish, publish_once
 from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import BAD_MESSAGES, Tally
 from shuffledp.tasks.rules import (
@@ -42,25 +40,20 @@ from shuffledp.tasks.rules import (
     PUBLISH_NOISES,
     TOP_UPS,
     check_complete,
-    check_groups,
 )
 from shuffledp.tasks.series import TASK_NAME
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
-NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
-AGAINST_WHOM = {
-    "full": "of this result against everybody who does not see the analyzer's batches, also "
-    "against a shuffler that made all other reports up; against the analyzer as far as the other "
-    "reports are honest; against shuffler and analyzer acting together: none",
-    "none": "against everybody but shuffler and analyzer acting together, as far as the other "
-    "reports are honest: a shuffler that made all other reports up reads the value of the last one",
-}
-"""Against whom the guarantee holds, by the task's `publish_noise`."""
+UNBIASED_NOTE = (
+    "Estimates are unbiased: noise is not cut off, so that they may lie outside what is possible. "
+    "Pages and pictures show them clipped to the possible."
+)
 CSV_COLUMNS = (
     "batch",
     "label",
     "estimate",
+    "clipped",
     "low",
     "high",
     "confidence",
@@ -88,9 +81,9 @@ class OpenedBatch:
         """How many missing users' shares of noise the shuffler added."""
         return self.noise_shares - self.reports
 
-    def report(self, protocol: Protocol[Result]) -> Report:
+    def report(self) -> Report:
         """The batch as `Protocol.release` takes it: as if the missing users had reported too."""
-        return protocol.with_top_up(self.tally.report(self.noise_shares), self.absent)
+        return replace(self.tally.report(self.noise_shares), absent=self.absent)
 
     def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
         """The batch with the noise that the task asks the analyzer to add, drawn anew.
@@ -98,9 +91,9 @@ class OpenedBatch:
         Ensures: with publish_noise full, the noise of the certified users is in it even if no user
         brought any; so it is ε-DP against everybody who does not see the batch itself.
         """
-        report, shares = self.report(task.protocol), task.publish_shares
+        report, shares = self.report(), task.publish_shares
         if shares:
-            report = with_noise(task.protocol, report, shares, entropy)
+            report += task.protocol.top_up(shares, entropy)
         return ReportToRelease(report)
 
 
@@ -120,14 +113,6 @@ class ReportToRelease(NamedTuple):
         return round(protocol.anomaly(self.report), 3)
 
 
-def with_noise(
-    protocol: Protocol[Result], report: Report, shares: int, entropy: Entropy = SYSTEM
-) -> Report:
-    """A batch with the noise of `shares` users added, as if they had reported `absent_value`;
-    `shifted` takes that off the result again."""
-    return report + protocol.with_top_up(protocol.top_up(shares, entropy), shares)
-
-
 def implausible(anomaly: float) -> bool:
     """Whether a batch with this anomaly is implausible."""
     return abs(anomaly) > IMPLAUSIBLE_DEVIATIONS
@@ -144,7 +129,7 @@ def published(
     the number of dummies, which would tell the number of all other messages, is not published.
     """
     protocol = task.protocol
-    shown = shifted(result, -float(protocol.absent_value * released.report.absent))
+    shown = of_reports(protocol, result, released.report.absent, batch.reports)
     anomaly = released.anomaly(protocol)
     return {
         "task": task.id.hex(),
@@ -155,23 +140,26 @@ def published(
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
         "publish_noise": task.publish_noise,
-        # `users` of the result counts shares of noise; here it says how many reported
-        "result": {**shown.to_dict(), "users": batch.reports},
+        "result": shown.to_dict(),
         "anomaly": anomaly,
         "implausible": implausible(anomaly),
         "dropped": {name: batch.tally.dropped[name] for name in BAD_MESSAGES},
-        "guarantee": f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}",
-        "note": NEGATIVE_NOTE,
+        "guarantee": task.guarantee,
+        "note": UNBIASED_NOTE,
     }
 
 
-def shifted(result: R, amount: float) -> R:
-    """The result with all its estimates and intervals moved by an amount."""
-    if not amount:
-        return result
+def of_reports(protocol: Protocol[R], result: R, absent: int, reports: int) -> R:
+    """The result of those who reported, from one that also counts absent users, whose noise was
+    added: less what the estimates count for them, and within what is possible."""
     names = ("value", "values", "low", "high", "joint_low", "joint_high")
-    moved = {name: getattr(result, name) + amount for name in names if hasattr(result, name)}
-    return replace(result, **moved)
+    amount = -float(protocol.absent_value * absent)
+    changes: dict[str, Any] = {"users": reports}
+    if amount:
+        changes |= {name: getattr(result, name) + amount for name in names if hasattr(result, name)}
+    if hasattr(result, "possible"):
+        changes["possible"] = protocol.possible(reports)
+    return replace(result, **changes)
 
 
 class ResultLine(NamedTuple):
@@ -179,6 +167,8 @@ class ResultLine(NamedTuple):
 
     label: str
     estimate: float
+    clipped: float
+    """The estimate, or the possible number nearest to it."""
     low: float
     high: float
 
@@ -193,18 +183,23 @@ def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
         rows = [(str(row["label"]), row) for row in listed]
     else:
         rows = [(str(result["query"]), result)]
-    return [ResultLine(label, row["estimate"], *row["interval"]) for label, row in rows]
+    return [
+        ResultLine(label, row["estimate"], row.get("clipped", row["estimate"]), *row["interval"])
+        for label, row in rows
+    ]
 
 
-def results_csv(results: Iterable[dict[str, Any]]) -> str:
-    """Published results as CSV, one line per number."""
-    return _csv(CSV_COLUMNS, _csv_rows(results))
+def results_csv(results: Iterable[dict[str, Any]], **marks: str) -> str:
+    """Published results as CSV, one line per number; each of the marks is one more column, with the
+    same text in every line."""
+    rows = ([*row, *marks.values()] for row in _csv_rows(results))
+    return csv_text((*CSV_COLUMNS, *marks), rows)
 
 
 def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
     """The published results of a series' tasks as CSV: the dates and the place of the task before
     each line."""
-    return _csv(
+    return csv_text(
         (*SERIES_COLUMNS, *CSV_COLUMNS),
         (
             [
@@ -217,14 +212,6 @@ def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
             for row in _csv_rows(one["results"])
         ),
     )
-
-
-def _csv(columns: Iterable[str], rows: Iterable[list[Any]]) -> str:
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(columns)
-    table.writerows(rows)
-    return out.getvalue()
 
 
 def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
@@ -258,41 +245,67 @@ def publish_batch(
     ledger: Ledger | None,
     confidence: float,
     implausible_rule: str = "mark",
-    once: bool = True,
 ) -> dict[str, Any]:
     """Publishes a batch and returns its JSON data.
 
-    With `once`, the ledger is charged once, however often this is called for the same batch.
+    A batch is drawn and charged once. If its line is in the ledger, the data of that line is
+    returned, whatever the batch holds now and whatever `confidence` says. Without a ledger, every
+    call draws the noise anew.
 
-    Requires: with `once` and publish noise, of all results for the same batch at most one is ever
-    shown to anybody: every call draws the noise anew, and several results would average it away.
-    Ensures: as `publish`; raises `BatchHeld` and charges nothing if too many messages are bad for
-    the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
-    after it was charged: that a batch is held reveals something about its contents.
+    Requires: without a ledger, the task asks for no publish noise, or at most one result of the
+    batch is ever shown to anybody: several would average the noise away.
+    Ensures: as `publish_once`; raises `BatchHeld` and charges nothing if too many messages are bad
+    for the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible
+    batch after it was charged: that a batch is held reveals something about its contents.
     """
-    protocol = task.protocol
-    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
-    check_groups(protocol.slack(batch.report(protocol)), batch.tally.bad)
-    released = batch.to_release(task)
-    result = publish(
-        protocol,
-        released.report,
-        confidence=confidence,
-        ledger=ledger,
-        what=ledger_line(task, batch.id),
-        once=once,
-        certificate=task.certificate,
-    )
-    # The anomaly is a function of `released` alone, which has been charged: a mark costs nothing
+
+    def draw() -> dict[str, Any]:
+        return without_certificate(draw_result(task, batch, confidence))
+
+    if ledger is None:
+        document: Mapping[str, Any] | None = draw()
+    else:
+        what = ledger_line(task, batch.id)
+        document = publish_once(ledger, task.protocol.epsilon, what, draw)
+    if document is None:
+        raise BatchHeld(
+            "result-lost",
+            "The ledger says that this batch was released, but not with which result, and its "
+            "noise must not be drawn a second time; nothing was published: discard the batch.",
+        )
+    # The anomaly is a function of what was released, which has been charged: a mark costs nothing
     # more. A held batch tells "implausible" instead of its result, which is a function of it too.
-    if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
+    if implausible_rule == "hold" and document["implausible"]:
         raise BatchHeld(
             "implausible",
             "The totals are implausible: honest clients send such totals more rarely than a normal "
             f"law is {IMPLAUSIBLE_DEVIATIONS:g} standard deviations away. Nothing was published, "
             "but ε was charged, because holding the batch reveals something about it; discard it.",
         )
+    return with_certificate(document, task)
+
+
+def draw_result(task: Task, batch: OpenedBatch, confidence: float) -> dict[str, Any]:
+    """What is published for a batch, with fresh publish noise. Secret until it is charged.
+
+    Ensures: raises `BatchHeld` if too many messages are bad for the certified noise to be there.
+    """
+    protocol = task.protocol
+    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
+    released = batch.to_release(task)
+    what, proof = ledger_line(task, batch.id), task.certificate
+    result = publish(protocol, released.report, confidence=confidence, what=what, certificate=proof)
     return published(task, batch, released, result)
+
+
+def without_certificate(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A published document as the ledger keeps it: the task has the certificate."""
+    return {**document, "result": {**document["result"], "certificate": None}}
+
+
+def with_certificate(document: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """A document of the ledger as it is published."""
+    return {**document, "result": {**document["result"], "certificate": task.certificate}}
 
 
 BATCH_ID = hex_text(16)

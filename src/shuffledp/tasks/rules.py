@@ -20,11 +20,22 @@ TOP_UPS = ("none", "missing", "full")
 PUBLISH_NOISES = ("full", "none")
 """full: the analyzer adds the noise of the certified users before it publishes a result, so that a
 shuffler that forged all reports but one learns nothing from it. none: it adds nothing."""
+AGAINST_WHOM = {
+    "full": "of this result against everybody who does not see the analyzer's batches, also "
+    "against a shuffler that made all other reports up; against the analyzer as far as the other "
+    "reports are honest; against shuffler and analyzer acting together: none",
+    "none": "against everybody but shuffler and analyzer acting together, as far as the other "
+    "reports are honest: a shuffler that made all other reports up reads the value of the last one",
+}
+"""Against whom the guarantee holds, by the task's `publish_noise`."""
 IMPLAUSIBLE_RULES = ("mark", "hold")
 """What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
 IMPLAUSIBLE_DEVIATIONS = 6.0
 """A batch whose anomaly (`Protocol.anomaly`) is larger than this is implausible. Batches of honest
 users exceed it at most as rarely as a normal law does: two times in 10⁹."""
+BAD_CLIENTS, MOST_SLACK_PART = 3, 4
+"""By default a batch has slack for this many bad clients, but no more than users / 4 reports unless
+one bad client needs more."""
 LONGEST_WAIT_SECONDS = 10**8
 BATCH_RULE = Record(
     {
@@ -91,7 +102,29 @@ class BatchRule:
         return self.reports + self.top_up_shares(self.reports, users) - users
 
 
-def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
+def top_up_size(protocol: Protocol[Result], absent: int, report_size: int) -> int:
+    """Messages of the noise of `absent` missing users, dummies included: as many as reports that
+    hold every draw would have, so that their number says nothing about the draw."""
+    return protocol.top_up_reports(absent) * report_size
+
+
+def slack_for_bad_clients(users: int, report_size: int) -> int:
+    """How many reports beyond the certified users a batch has by default. A client whose report is
+    broken brings up to `report_size` bad messages, each of which may spoil another report.
+
+    Ensures: enough for one such client, and for up to three where that is at most a quarter of the
+    users.
+    """
+    wanted = min(BAD_CLIENTS * report_size, users // MOST_SLACK_PART)
+    return max(report_size, wanted)
+
+
+def slack_is_large(users: int, report_size: int) -> bool:
+    """Whether slack for a single bad client is more than a quarter of the users."""
+    return report_size > users // MOST_SLACK_PART
+
+
+def check_rule(rule: BatchRule, protocol: Protocol[Result], report_size: int) -> None:
     """Raises `TaskError` unless the protocol's certificate covers every batch of this rule, and
     the protocol and the wire format can take its noise top-up."""
     if rule.reports < protocol.users:
@@ -104,14 +137,16 @@ def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
             f"{protocol.query.capitalize()} need every report's own noise; choose top_up none."
         )
     added = rule.top_up_shares(rule.fewest, protocol.users)
-    if added and protocol.top_up_size(added) > MOST_TOP_UP_MESSAGES:
+    if top_up_size(protocol, added, report_size) > MOST_TOP_UP_MESSAGES:
         raise TaskError(
             "A noise top-up of this task has more messages than a batch's header can count; "
             "choose top_up none, or plan for fewer users or a larger error."
         )
 
 
-def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result]) -> None:
+def check_header(
+    header: BatchHeader, rule: BatchRule, protocol: Protocol[Result], report_size: int
+) -> None:
     """Raises `BatchRefused` unless a batch's header follows the rule.
 
     Ensures: a batch that passes holds at least as many shares of noise as the certificate needs,
@@ -127,7 +162,7 @@ def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result
             need=rule.fewest if short else rule.reports,
         )
     added = rule.top_up_shares(header.reports, protocol.users)
-    messages = protocol.top_up_size(added) if added else 0
+    messages = top_up_size(protocol, added, report_size)
     if header.noise_shares != header.reports + added or header.top_up_messages != messages:
         raise BatchRefused(
             "top-up",
@@ -168,21 +203,6 @@ def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
             f"{max(0, whole_shares):,} of the {users:,} shares of noise that the certificate needs "
             "are guaranteed; nothing was published or charged: discard the batch, and plan more "
             "reports than users as slack for bad messages.",
-        )
-
-
-def check_groups(slack: int, bad: int) -> None:
-    """Raises `BatchHeld` unless every group of users has the certified noise (`Protocol.slack`).
-
-    Ensures: as `check_complete`, group by group: d bad messages spoil at most d reports of any
-    group. The verdict depends on who is in which group, which is public, and on no value.
-    """
-    if bad > slack:
-        raise BatchHeld(
-            "group-short",
-            f"Some group of users is {counted(bad - slack, 'report')} short of the noise that the "
-            "certificate needs; nothing was published or charged: discard the batch, and plan for "
-            "fewer users than take part, or for fewer groups.",
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from shuffledp.cells.report_size import PADDINGS
+from shuffledp.cells.report_size import PADDINGS, promise
 from shuffledp.documents.json_text import read_json
 from shuffledp.documents.schema import ONE_LINE, Flag, OneOf, Record, Text, Whole
 from shuffledp.errors import ParameterError, ShuffleDPError
@@ -29,12 +29,15 @@ from shuffledp.tasks.errors import BatchRefused, TaskError, TaskNotNow
 from shuffledp.tasks.keys import PUBLIC_KEY, PublicKey
 from shuffledp.tasks.oblivious import GATEWAY, GatewayKey
 from shuffledp.tasks.rules import (
+    AGAINST_WHOM,
     BATCH_RULE,
     PUBLISH_NOISES,
     BatchRule,
     check_header,
     check_publish_noise,
     check_rule,
+    slack_for_bad_clients,
+    top_up_size,
 )
 from shuffledp.tasks.series import SERIES, TASK_NAME, Series, series_id
 from shuffledp.tasks.tokens import ISSUER, SERVER_URL, TokenIssuer
@@ -141,11 +144,12 @@ class Task:
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed.
 
-        `question` defaults to the name, and the dates to 90 days from now.
+        `question` defaults to the name, the dates to 90 days from now, and the batch to the
+        certified users and slack for a few bad clients (`default_reports`).
         """
         certificate = verify(plan)
         protocol = certificate.protocol
-        batch = batch or BatchRule(protocol.users)
+        batch = batch or BatchRule(default_reports(protocol, padding))
         padding = padding or protocol.best_padding(batch.reports)
         now = int(clock())
         task = cls(
@@ -183,6 +187,16 @@ class Task:
     def publish_shares(self) -> int:
         """How many users' shares of noise the analyzer adds before it publishes."""
         return self.protocol.users if self.publish_noise == "full" else 0
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, and against whom."""
+        promised = promise(self.padding, full_top_up=self.batch.top_up == "full")
+        return f"{promised}, {AGAINST_WHOM[self.publish_noise]}"
+
+    def top_up_size(self, absent: int) -> int:
+        """How many messages bring the noise of `absent` missing users, dummies included."""
+        return top_up_size(self.protocol, absent, self.report_size)
 
     def forecast_rmse(self) -> float:
         """The error of a full batch's published result, with all noise that is added."""
@@ -236,7 +250,6 @@ class Task:
         """
         certificate = verify(self.certificate)
         protocol = certificate.protocol
-        check_rule(self.batch, protocol)
         check_publish_noise(self.publish_noise, protocol)
         need = checked_report_size(protocol, self.batch.reports, self.padding)
         if self.report_size < need:
@@ -244,6 +257,7 @@ class Task:
                 f"Reports of {self.report_size:,} messages would overflow too often; "
                 f"at least {need:,} are needed: create the task again."
             )
+        check_rule(self.batch, protocol, self.report_size)
         cells = len(protocol.cells) + protocol.public_counters
         if cells > MOST_CELLS:
             raise TaskError(
@@ -294,7 +308,7 @@ class Task:
             raise TaskError(
                 "The batch belongs to another task; give the task that it was made for."
             )
-        check_header(header, self.batch, self.protocol)
+        check_header(header, self.batch, self.protocol, self.report_size)
         need = header.batch_bytes(self.report_size)
         if need != length:
             raise BatchRefused(
@@ -303,6 +317,13 @@ class Task:
                 have=length,
                 need=need,
             )
+
+
+def default_reports(protocol: Protocol[Result], padding: str | None = None) -> int:
+    """Reports per batch where nothing else is said: the certified users, and slack for a few bad
+    clients."""
+    size = checked_report_size(protocol, 2 * protocol.users, padding)
+    return protocol.users + slack_for_bad_clients(protocol.users, size)
 
 
 def checked_report_size(

@@ -162,7 +162,7 @@ def test_opening_gives_the_result_of_one_machine(
     spoilt_batch(file, reports, task)
     tally = opened_on_one_machine(file, task, key, [])
     work = _opening(task, key, ())
-    there = batches.open_parts(spark, files.look_at(str(file), 0, task.report_size), work)
+    there = batches.open_parts(spark, [files.look_at(str(file), 0, task.report_size)], work)
     assert there.to_json() == tally.to_json()
     # of the two with one encapsulated key the first in order is kept; it may be the one that opens
     assert tally.dropped["replayed"] == 5 and tally.dropped["unopened"] in (2, 3)
@@ -212,16 +212,13 @@ def test_a_ledger_is_charged_once_per_batch(
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     for out in (one, two):
         shuffle_batch(spark, inputs, out, task)
-    for _ in range(2):
-        open_batch(spark, one, task, key, ledger=str(ledger.path))
-    assert ledger.spent() == 2
+    found = [open_batch(spark, one, task, key, ledger=str(ledger.path)) for _ in range(2)]
+    assert ledger.spent() == 2 and found[0] == found[1]
     with pytest.raises(BudgetExceeded):
         open_batch(spark, two, task, key, ledger=str(ledger.path))
 
 
-def test_every_draw_of_publish_noise_is_paid_for(
-    spark: Any, tmp_path: Path, key: PrivateKey
-) -> None:
+def test_publish_noise_is_drawn_once_per_batch(spark: Any, tmp_path: Path, key: PrivateKey) -> None:
     """Several results of one batch, each with fresh noise, would average the noise away."""
     plan = plan_count(USERS, 2, mse_overhead=2).to_dict()
     task = Task.create(plan, key.public, "full", BatchRule(USERS))
@@ -231,10 +228,11 @@ def test_every_draw_of_publish_noise_is_paid_for(
     ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 4)
     batch = str(tmp_path / "batch")
     shuffle_batch(spark, [str(tmp_path / "reports")], batch, task)
-    found = [open_batch(spark, batch, task, key, ledger=str(ledger.path)) for _ in range(2)]
-    assert ledger.spent() == 4 and all(one["publish_noise"] == "full" for one in found)
-    with pytest.raises(BudgetExceeded):
-        open_batch(spark, batch, task, key, ledger=str(ledger.path))
+    found = [open_batch(spark, batch, task, key, ledger=str(ledger.path)) for _ in range(3)]
+    assert ledger.spent() == 2 and all(one["publish_noise"] == "full" for one in found)
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(TaskError, match="give a ledger"):
+        open_batch(spark, batch, task, key)
 
 
 def test_files_and_keys_that_do_not_fit_are_refused(

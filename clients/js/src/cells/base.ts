@@ -15,6 +15,8 @@ export interface Cell {
   readonly upLoss: Rational;
   /** What the estimate counts for a missing user. */
   readonly absentValue: number;
+  /** About how many exact operations `prove` takes: known before it begins. */
+  readonly proofSteps: number;
   /** Throws unless a change upwards costs at most `up` and one downwards at most `down`. */
   prove(up: Rational, down: Rational): void;
   /** Whether what a certificate says about its proof is true of this cell. */
@@ -49,6 +51,8 @@ export interface CellGroup {
   readonly counters: number;
   /** The most messages that a user sends; Infinity if there is no limit. */
   readonly mostMessages: number;
+  /** The fewest messages that a report must hold, whatever the noise. */
+  readonly leastMessages: number;
   /** One exact draw of a user's messages. What `values` holds is between the group and its query;
    * for cells it is one value per counter. */
   draw(values: readonly number[], words: Words): Messages;
@@ -60,6 +64,8 @@ export interface CellGroup {
 export interface IndependentCell extends Cell {
   /** The most messages that a user sends; Infinity if there is no limit. */
   readonly mostMessages: number;
+  /** The fewest messages that a report must hold, whatever the noise. */
+  readonly leastMessages: number;
   /** [+1 messages, −1 messages] of a user with this value: an exact draw. */
   randomize(value: number, words: Words): readonly [number, number];
   /** For `copies` cells of which at most one holds another value than 0. */
@@ -71,6 +77,7 @@ export const equalCells = (use: CellUse<IndependentCell>): CellGroup => ({
   uses: [use],
   counters: use.copies,
   mostMessages: use.cell.mostMessages * use.copies,
+  leastMessages: use.cell.leastMessages * use.copies,
   draw(values, words) {
     const messages: [number[], number[]] = [[], []];
     for (let copy = 0; copy < use.copies; copy++)

@@ -8,6 +8,10 @@ import { EPSILON, USERS, type CellKind, type IndependentCell, type MessageLaws }
 import { proveDirection, type Direction } from "./boundedProof.js";
 
 const CUT = whole(0, 65535);
+/** Exact operations of a direction's proof for each value of its noise, about. */
+const STEPS_PER_CUT = 20;
+/** Bits that an operation takes at the usual price. */
+const STEP_BITS = 256;
 const DIRECTION = record({
   epsilon: EPSILON,
   decay: exactly(ZERO, ONE),
@@ -32,6 +36,8 @@ export class BoundedCell implements IndependentCell {
   readonly down: Direction;
   readonly upLoss: Rational;
   readonly mostMessages: number;
+  readonly leastMessages = 0;
+  readonly proofSteps: number;
   private readonly base: number;
   private readonly mute: Law;
   private readonly jumps: Law;
@@ -53,7 +59,9 @@ export class BoundedCell implements IndependentCell {
     this.upLoss = up.epsilon;
     this.base = down.cut + down.muted_cut;
     this.mostMessages = up.cut + up.muted_cut + this.base + largest;
-    const law = ({ decay }: Direction, cut: number) => new CutNoise(BigInt(users), decay, cut);
+    this.proofSteps = steps(up) + steps(down);
+    const law = ({ decay }: Direction, cut: number) =>
+      new CutNoise([1n, BigInt(users)], decay, cut);
     this.noise = {
       up: law(up, up.cut),
       upMuted: law(up, up.muted_cut),
@@ -105,6 +113,13 @@ export class BoundedCell implements IndependentCell {
   async messageLaws(copies: number): Promise<MessageLaws> {
     return (await import("./reserve.js")).boundedLaws(this, copies);
   }
+}
+
+/** About how many operations the proof of a direction takes. Its numbers have more bits the further
+ * the noise has fallen. */
+function steps({ decay: [n, d], cut, odds }: Direction): number {
+  const bitsLost = -Math.log2(Number((n << 64n) / d) / 2 ** 64) * cut;
+  return STEPS_PER_CUT * (cut + odds.length) * (1 + bitsLost / STEP_BITS);
 }
 
 /** The least common denominator; too large a one is cut short, and refused by `read`. */

@@ -4,7 +4,7 @@
 import { notPrivate } from "../errors.js";
 import {
   add,
-  atMost,
+  holds,
   larger,
   ONE,
   over,
@@ -33,15 +33,16 @@ export interface Direction {
 /** Throws unless a change in this direction costs at most `allowed`. */
 export function proveDirection(side: Direction, among: Among, allowed: Rational): void {
   const { users, largest: d } = among;
-  if (!atMost(side.epsilon, allowed)) notPrivate("a direction's loss exceeds what it may cost");
+  if (!holds("loss", side.epsilon, allowed))
+    notPrivate("a direction's loss exceeds what it may cost");
   const { decay: beta, cut: z, muted_cut: w } = side;
   let bound = exponentialBelow(side.epsilon); // D·ln(1/β) ≤ ε is β^D·e^ε ≥ 1
   for (let i = 0; i < d; i++) bound = below(times(bound, beta));
-  if (!atMost(ONE, bound)) notPrivate("the noise falls too fast for its loss");
+  if (!holds("decay", ONE, bound)) notPrivate("the noise falls too fast for its loss");
   const used = share(side, among);
   if (w !== z && (users < 3 || w < d - 1 || z < w + d))
     notPrivate("no rule covers the cuts of its noise");
-  if (w === z ? !atMost(used, ONE) : !placesHold(side, among, used))
+  if (w === z ? !holds("odds", used, ONE) : !placesHold(side, among, used))
     notPrivate("the odds are too small");
 }
 
@@ -87,7 +88,7 @@ function placesHold(side: Direction, among: Among, used: Rational): boolean {
     harmonic = above(add(harmonic, rational(1, s)));
   }
   const spent = above(times(used, add(ONE, times(r, above(times(rho[w]!, past))))));
-  if (!atMost(spent, ONE)) return false;
+  if (!holds("muted odds", spent, ONE)) return false;
   const spare = subtract(ONE, power(beta, d));
   const noisy = times(times(r, rho[w]!), times(rho[Math.max(z - w - 2, 0)]!, harmonic));
   const kappa = above(over(times(noisy, rational(w + d + 1, w + 2)), spare));
@@ -100,7 +101,7 @@ function placesHold(side: Direction, among: Among, used: Rational): boolean {
       [d, fade],
     ] as const) {
       const own = above(times(spent, rational(z + 1, z + 1 + place - x)));
-      if (!atMost(add(own, above(times(fallen, eta))), ONE)) return false;
+      if (!holds(`I=${place}, x=${x}`, add(own, above(times(fallen, eta))), ONE)) return false;
     }
   }
   return true;

@@ -6,6 +6,7 @@ import {
   add,
   atMost,
   gcd,
+  holds,
   ONE,
   over,
   rational,
@@ -57,6 +58,7 @@ function jumpLaws(odds: readonly Rational[]): { readonly mute: Law; readonly jum
 export class SharedCell implements Cell {
   readonly kind = "shared";
   readonly absentValue = 0;
+  readonly proofSteps: number;
   readonly users: number;
   readonly largest: number;
   readonly upLoss: Rational;
@@ -74,6 +76,7 @@ export class SharedCell implements Cell {
     this.upLoss = upLoss;
     this.base = down.cut + down.muted_cut;
     this.down = jumpLaws(down.odds);
+    this.proofSteps = 2 * bounded.proofSteps;
   }
 
   prove(upLoss: Rational, downLoss: Rational): void {
@@ -102,7 +105,8 @@ export class SharedCell implements Cell {
     return together.stray_odds.every((odds, i) => {
       const q = i + 2;
       const ways = rational(choose(together.cells, q) * choose(z, q - 1));
-      return atMost(
+      return holds(
+        `stray ${q}`,
         times(times(all, power(part, q)), ways),
         times(times(rational(z + 2 - q), spare), odds),
       );
@@ -133,6 +137,7 @@ export class Digits implements CellGroup {
   readonly uses: readonly CellUse<SharedCell>[];
   readonly counters: number;
   readonly mostMessages: number;
+  readonly leastMessages = 0;
   private readonly cut: number;
   private readonly up: { readonly mute: Law; readonly jumps: Law };
   /** The branches in which one cell jumps: the cell, and the value that it takes. */

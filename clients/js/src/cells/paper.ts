@@ -7,6 +7,7 @@ import { expBetween, type Between } from "../numbers/exponential.js";
 import {
   add,
   atMost,
+  holds,
   ONE,
   over,
   rational,
@@ -43,6 +44,8 @@ const PAPER = record({
 class PaperCell implements IndependentCell {
   readonly kind = "paper";
   readonly mostMessages = Infinity;
+  readonly leastMessages: number;
+  readonly proofSteps: number;
   readonly users: number;
   readonly largest: number;
   readonly upLoss: Rational;
@@ -59,6 +62,11 @@ class PaperCell implements IndependentCell {
     this.largest = data.largest;
     this.upLoss = data.up_epsilon;
     this.absentValue = data.stand_in;
+    const { input_pairs: s, stand_in: h, largest: d, flood_mean } = data;
+    this.leastMessages = 2 * s + h;
+    // for each change, g at a few points per bit of the flood; s + h + δ factors each, both ways
+    const points = 4 * (flood_mean[0] / flood_mean[1] + 1n).toString(2).length + 16;
+    this.proofSteps = 2 * points * (h ? 2 : 1) * d * (s + h + (d + 1) / 2);
     this.laws = { mute: zeroWith(subtract(ONE, data.mute_probability)), ...this.noise(1) };
   }
 
@@ -103,7 +111,7 @@ class PaperCell implements IndependentCell {
 
   prove(up: Rational, down: Rational): void {
     const { largest, stand_in } = this.data;
-    if (!atMost(this.upLoss, up)) notPrivate("a direction's loss exceeds what it may cost");
+    if (!holds("loss", this.upLoss, up)) notPrivate("a direction's loss exceeds what it may cost");
     for (let delta = 1; delta <= largest; delta++)
       for (const x of new Set(stand_in ? [0, largest - delta] : [largest - delta]))
         if (!this.holds(down, delta, x)) notPrivate("a change downwards costs more than it may");
@@ -129,7 +137,7 @@ class PaperCell implements IndependentCell {
       Rational,
       Rational,
     ];
-    if (flood_mean[0] === 0n) return !atMost(lift[0], ONE);
+    if (flood_mean[0] === 0n) return !holds(`g, δ=${delta}, x=${x}`, lift[0], ONE);
     const data = expBetween(subtract(loss, over(times(b, rational(delta)), rational(largest))));
     const known = new Map<bigint, Between<Rational>>();
     const g = (m: bigint): Between<Rational> => {
@@ -161,7 +169,7 @@ class PaperCell implements IndependentCell {
       else left = middle + 1n;
     }
     for (let [place, steps] = [right, 0]; steps < 16; place--, steps++) {
-      if (atMost(g(place)[0], ONE)) return false;
+      if (holds(`g(${place}), δ=${delta}, x=${x}`, g(place)[0], ONE)) return false;
       if (place === 0n || !atMost(g(place - 1n)[0], g(place)[1])) return true;
     }
     return false;

@@ -10,6 +10,7 @@ const CELLS: readonly CellKind[] = [boundedCell];
 /** Cells that are drawn together. Each kind is loaded for tasks that name it. */
 const GROUPS: Record<string, () => Promise<{ readonly kind: GroupKind }>> = {
   shared: () => import("./digits.js"),
+  sparse: () => import("./sparse.js"),
 };
 
 /** How a task's cells are read. */

@@ -1,5 +1,6 @@
 /** Whether padded reports are long enough where they may be shorter than the longest report
  * (padding "2^-64"). Loaded only for such tasks. */
+import { holds } from "../numbers/rational.js";
 import type { CutNoise } from "../numbers/sampling.js";
 import { MASS_BITS, type CellGroup, type MessageLaws } from "./base.js";
 import type { BoundedCell } from "./bounded.js";
@@ -55,7 +56,7 @@ export async function reserveHolds(
       masses = multiply(masses, power(base, count, most), most);
   const sent = masses.reduce((sum, mass) => sum + mass, 0n);
   const short = (1n << BigInt(MASS_BITS)) - sent;
-  return (short * BigInt(reports)) << 64n <= 1n << BigInt(MASS_BITS);
+  return holds("padding", [short * BigInt(reports), 1n << BigInt(MASS_BITS)], [1n, 1n << 64n]);
 }
 
 function power(base: readonly bigint[], count: number, most: number): bigint[] {

@@ -42,6 +42,12 @@ export interface Description {
   readonly sentences: readonly string[];
 }
 
+/** A server's name for people; `otherwise` if it has an address and no name. */
+function named(url: string, otherwise: string): string {
+  const { hostname } = new URL(url);
+  return /^[\d.]+$|[:[]|^localhost$/.test(hostname) ? otherwise : hostname;
+}
+
 export async function describe(
   task: Task,
   storage: Storage = deviceStorage(),
@@ -90,15 +96,15 @@ export async function describe(
     sentences: [
       `Your answer is randomized and encrypted on this device before it is sent. It is hidden among those of ${number(about.users)} people (ε = ${about.epsilon}, ${about.guarantee}).`,
       `${number(about.messages)} encrypted messages are sent, ${number(about.bytes)} bytes, whatever you answer.`,
-      `Who asks: ${operators.collector}. Who mixes the answers: ${operators.shuffler} (${about.shuffler}). Who computes the result: ${operators.analyzer}. The last two together could read your answer.`,
+      `Who asks: ${operators.collector}. Who mixes the answers: ${operators.shuffler}. Who computes the result: ${operators.analyzer}. Neither ${operators.shuffler} nor ${operators.analyzer} can read your answer; they could only by combining what they hold.`,
       ...(task.issuer
         ? [
-            `${task.issuer.url} gives this device one token for this question and cannot recognize it later; the mixer sees that token and not who you are.`,
+            `${named(task.issuer.url, "The issuer")} gives this device one token for this question and cannot recognize it later; the mixer sees that token and not who you are.`,
           ]
         : []),
       ...(task.relay
         ? [
-            `The answer goes through ${task.relay}, which sees your address and cannot read the answer; the mixer does not see your address.`,
+            `The answer goes through ${named(task.relay, "a relay")}, which sees your address and cannot read the answer; the mixer does not see your address.`,
           ]
         : []),
       `All three have signed this question, and a public log lists it, so everybody is asked the same.${newKeys ? " This device sees their keys for the first time and would trust them from now on." : ""}`,

@@ -1,5 +1,4 @@
-/** What this device agrees to; no task can raise it. The same names and defaults as Python's
- * policy. */
+/** What this device agrees to; no task can raise it. The defaults are those of Python's policy. */
 import { hex } from "../bytes.js";
 import { fail } from "../errors.js";
 import { add, atMost, parse, rational, show, ZERO, type Rational } from "../numbers/rational.js";
@@ -10,22 +9,22 @@ import type { DeviceRecord } from "./storage.js";
 
 export interface PolicySettings {
   /** All reports for one task together cost no more ε than this (2). */
-  readonly most_epsilon_per_task?: string | number;
-  /** All reports of `period_days` days together cost no more ε than this (4). */
-  readonly most_epsilon_per_period?: string | number;
-  readonly period_days?: number;
+  readonly mostEpsilonPerTask?: string | number;
+  /** All reports of `periodDays` days together cost no more ε than this (4). */
+  readonly mostEpsilonPerPeriod?: string | number;
+  readonly periodDays?: number;
   /** A report is hidden among those of at least this many users (100). */
-  readonly least_users?: number;
+  readonly leastUsers?: number;
   /** Whether to answer tasks that take more than one report of the same device (false). */
-  readonly allow_repeat?: boolean;
+  readonly allowRepeat?: boolean;
   /** Whether to answer tasks whose batches may be closed early (false). */
-  readonly allow_short_batches?: boolean;
+  readonly allowShortBatches?: boolean;
   /** The analyzer keys that this device encrypts for, in hexadecimal digits. Without any: trust on
    * first use, for each shuffler. */
-  readonly analyzer_keys?: readonly string[];
+  readonly analyzerKeys?: readonly string[];
   /** The keys that must have signed a task, in hexadecimal digits, by role. For a role without any:
    * trust on first use, for each shuffler. */
-  readonly signing_keys?: {
+  readonly signingKeys?: {
     readonly collector?: readonly string[];
     readonly shuffler?: readonly string[];
     readonly analyzer?: readonly string[];
@@ -56,28 +55,28 @@ const BOOLEAN = choice(true, false);
 const SETTINGS = record(
   {},
   {
-    most_epsilon_per_task: POSITIVE,
-    most_epsilon_per_period: POSITIVE,
-    period_days: whole(1, 36500),
-    least_users: whole(1, 1e13),
-    allow_repeat: BOOLEAN,
-    allow_short_batches: BOOLEAN,
-    analyzer_keys: list(HEX32, 0, 1000),
-    signing_keys: anything,
+    mostEpsilonPerTask: POSITIVE,
+    mostEpsilonPerPeriod: POSITIVE,
+    periodDays: whole(1, 36500),
+    leastUsers: whole(1, 1e13),
+    allowRepeat: BOOLEAN,
+    allowShortBatches: BOOLEAN,
+    analyzerKeys: list(HEX32, 0, 1000),
+    signingKeys: anything,
   },
 );
 
 /** The policy with these settings; everything else has its default. */
 export function readPolicy(settings: PolicySettings = {}): Policy {
   const {
-    most_epsilon_per_task: perTask = rational(2),
-    most_epsilon_per_period: perPeriod = rational(4),
-    period_days: days = 30,
-    least_users: leastUsers = 100,
-    allow_repeat: repeat = false,
-    allow_short_batches: shortBatches = false,
-    analyzer_keys: keys = [],
-    signing_keys: signing,
+    mostEpsilonPerTask: perTask = rational(2),
+    mostEpsilonPerPeriod: perPeriod = rational(4),
+    periodDays: days = 30,
+    leastUsers = 100,
+    allowRepeat: repeat = false,
+    allowShortBatches: shortBatches = false,
+    analyzerKeys: keys = [],
+    signingKeys: signing,
   } = SETTINGS(settings, "policy");
   return { perTask, perPeriod, days, leastUsers, repeat, shortBatches, keys, signing };
 }
@@ -102,7 +101,7 @@ export function checkPolicy({ epsilon, users, repeat, shortBatches, key, policy 
     );
   if (policy.keys.length && !policy.keys.includes(hex(key.raw)))
     refuse(
-      "This task has an analyzer key that analyzer_keys does not name. Ask the analyzer's operator.",
+      "This task has an analyzer key that analyzerKeys does not name. Ask the analyzer's operator.",
     );
 }
 

@@ -11,6 +11,15 @@ export const times = (a: Rational, b: Rational): Rational => [a[0] * b[0], a[1] 
 /** a/b, for b above 0. */
 export const over = (a: Rational, b: Rational): Rational => [a[0] * b[1], a[1] * b[0]];
 export const atMost = (a: Rational, b: Rational): boolean => a[0] * b[1] <= b[0] * a[1];
+
+let watcher: ((name: string, left: Rational, right: Rational) => void) | undefined;
+/** Has `holds` tell both sides of every inequality; for the page that shows a proof. */
+export const watch = (told: typeof watcher): void => void (watcher = told);
+/** Whether left ≤ right: an inequality of a proof, with its name. */
+export function holds(name: string, left: Rational, right: Rational): boolean {
+  watcher?.(name, left, right);
+  return atMost(left, right);
+}
 export const same = (a: Rational, b: Rational): boolean => a[0] * b[1] === b[0] * a[1];
 export const larger = (a: Rational, b: Rational): Rational => (atMost(a, b) ? b : a);
 export const ONE: Rational = [1n, 1n];

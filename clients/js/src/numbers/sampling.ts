@@ -82,19 +82,20 @@ export function finite(weights: readonly bigint[]): Law {
 }
 
 /** A negative binomial law cut at `cut`: P(X = j) = c_j/C_cut, c_j = β^j·r(r+1)⋯(r+j−1)/j!,
- * r = 1/users, C_k = c_0 + … + c_k. */
+ * r the shape, C_k = c_0 + … + c_k. */
 export class CutNoise implements Law {
   private readonly tables = new Map<number, readonly [bigint[], bigint[]]>();
 
   constructor(
-    readonly users: bigint,
+    readonly shape: Rational,
     readonly beta: Rational,
     readonly last: number,
   ) {}
 
   /** c_{j+1}/c_j as a fraction. */
   private step(j: bigint): Rational {
-    return [this.beta[0] * (1n + j * this.users), this.beta[1] * this.users * (j + 1n)];
+    const [a, b] = this.shape;
+    return [this.beta[0] * (a + j * b), this.beta[1] * b * (j + 1n)];
   }
 
   /** C_0..C_cut times 2^bits, each rounded down and rounded up. */

@@ -30,8 +30,6 @@ export type Values =
 export interface Encoded {
   /** For each group of cells, what `CellGroup.draw` takes. */
   readonly held: readonly (readonly number[])[];
-  /** The number of the first cell (0). */
-  readonly first?: number;
   /** Numbers of messages without noise, beside those of the cells. */
   readonly publicMessages?: readonly number[];
 }

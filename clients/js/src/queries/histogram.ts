@@ -1,33 +1,57 @@
-/** How many users have each of some labels: a cell per label. Loaded only for such tasks. */
-import { equalCells } from "../cells/base.js";
+/** How many users have each of some labels: a cell per label, or one sparse cell for all. Loaded only
+ * for such tasks. */
+import { equalCells, kindOf, type CellGroup } from "../cells/base.js";
 import { bad } from "../errors.js";
-import { subtract } from "../numbers/rational.js";
-import { list } from "../schema.js";
+import { subtract, type Rational } from "../numbers/rational.js";
+import { anything, list, whole } from "../schema.js";
 import { LABEL, parameters, wrong, zeroOrOne, type Query, type Value } from "./base.js";
+
+const MOST_LABELS = 10 ** 6;
 
 export const query: Query = (data, cells) => {
   const { epsilon, cell, labels, other } = parameters(data, {
-    cell: zeroOrOne(cells),
-    labels: list(LABEL, 2, 10 ** 6),
+    cell: anything,
+    labels: (one, name): readonly Value[] =>
+      typeof one === "number"
+        ? Array.from({ length: whole(2, MOST_LABELS)(one, name) }, (_, label) => label)
+        : list(LABEL, 2, MOST_LABELS)(one, name),
     other: (one, name): Value | null => (one === null ? one : LABEL(one, name)),
   });
   const places = new Map(labels.map((one, place) => [one, place]));
   if (places.size < labels.length || (other !== null && !places.has(other)))
     bad("The labels must differ, and the one for other values must be among them");
-  const { upLoss: up } = cell;
-  return {
+  const place = (value: unknown): number =>
+    places.get(value as Value) ??
+    places.get(other as Value) ??
+    wrong("one of the labels of this task");
+  const common = {
     epsilon,
-    groups: [equalCells({ cell, copies: labels.length, up, down: subtract(epsilon, up) })],
+    allowsTopUp: true,
+    values: { kind: "label", labels, other } as const,
+  };
+  const sparse = cells.groups.get(kindOf(cell));
+  if (sparse) {
+    const group: CellGroup = sparse.read(cell, "protocol.cell");
+    const loss: Rational = group.uses[0]!.up;
+    if (group.counters !== labels.length) bad("A sparse cell is for as many labels as buckets");
+    return {
+      ...common,
+      groups: [group],
+      loss,
+      lossRule: "any replacement",
+      encode: (value) => ({ held: [[place(value)]] }),
+    };
+  }
+  const one = zeroOrOne(cells)(cell, "protocol.cell");
+  const { upLoss: up } = one;
+  return {
+    ...common,
+    groups: [equalCells({ cell: one, copies: labels.length, up, down: subtract(epsilon, up) })],
     loss: epsilon,
     lossRule: "up + down",
-    allowsTopUp: true,
-    values: { kind: "label", labels, other },
     encode(value) {
-      const place =
-        places.get(value as Value) ??
-        places.get(other as Value) ??
-        wrong("one of the labels of this task");
-      return { held: [labels.map((_, bucket) => Number(bucket === place))] };
+      const held = place(value);
+      return { held: [labels.map((_, bucket) => Number(bucket === held))] };
     },
   };
 };

@@ -2,7 +2,7 @@
 import type { CellKind } from "../cells/base.js";
 import { loadCells } from "../cells/registry.js";
 import { notPrivate } from "../errors.js";
-import { atMost } from "../numbers/rational.js";
+import { holds } from "../numbers/rational.js";
 import { choice, type Check } from "../schema.js";
 import type { Protocol, Query } from "./base.js";
 
@@ -14,6 +14,7 @@ const QUERIES: Record<string, () => Promise<{ readonly query: Query }>> = {
   histogram: () => import("./histogram.js"),
   quantiles: () => import("./quantiles.js"),
   frequencies: () => import("./frequencies.js"),
+  "heavy-hitters": () => import("./heavyHitters.js"),
   "by-group": () => import("./byGroup.js"),
 };
 
@@ -36,9 +37,9 @@ export async function protocolReader(
     const protocol = { query, users, publicMessages: 0, ...found };
     if (
       protocol.groups.some(({ uses }) => uses.some(({ cell }) => cell.users !== users)) ||
-      !atMost(protocol.loss, protocol.epsilon)
+      !holds("total", protocol.loss, protocol.epsilon)
     )
-      notPrivate("the cells' users differ, or their losses add up to more than ε");
+      notPrivate("the cells' users differ, or cost more than ε");
     return protocol;
   };
 }

@@ -7,14 +7,14 @@ import { fail } from "../errors.js";
 import { text } from "../numbers/rational.js";
 import { systemWords } from "../numbers/sampling.js";
 import type { Answer } from "../queries/base.js";
-import { webKey, type Ephemeral } from "../task/hpke.js";
-import { encryptReport } from "../task/report.js";
+import type { Ephemeral } from "../task/hpke.js";
 import type { Task } from "../task/task.js";
-import { post, refusal, toShuffler, type Ask } from "./requests.js";
+import { deliver, post, toShuffler, type Ask, type Patience } from "./requests.js";
 
-const [FIRST_PAUSE, LONGEST_PAUSE, MOST_WAIT] = [0.25, 30, 300]; // seconds
 /** Reports of at least this many messages are made in a Worker: the page stays responsive. */
 const LARGE_REPORT = 400;
+
+const reporting = () => import("../task/report.js");
 
 export interface ClientOptions {
   /** The token with which this device was enrolled: at the issuer if the task has one, else at the
@@ -27,15 +27,24 @@ export interface ClientOptions {
   readonly storage?: Storage;
   /** How often to try before `send` gives up for now (8). */
   readonly attempts?: number;
-  /** Whether to make the report in a Worker (from 400 messages on, if the browser has Workers). */
-  readonly worker?: boolean;
+  /** Whether to make the report in a Worker (from 400 messages on, if the browser has Workers), or
+   * what starts one with the file `@shuffledp/client/worker`. */
+  readonly worker?: boolean | (() => Worker);
   /** A source of X25519 keys other than WebCrypto: see @shuffledp/client/noble. */
   readonly ephemeral?: Ephemeral;
 }
 
-/** The shuffler's answer: 201 for a new report, 200 for one that it had already. */
-export interface Receipt {
-  readonly status: number;
+/** What became of a report. "sent": the shuffler has it (201: a new one, 200: it had it already).
+ * "stored": this device is offline and has stored it; it is sent when the device is online again,
+ * or by `resume` on a later visit. */
+export type Receipt =
+  | { readonly state: "sent"; readonly status: number }
+  | { readonly state: "stored" };
+
+export interface SendOptions {
+  /** Ends waiting: the call then throws the signal's reason. `state` says whether a report was
+   * stored before; `resume` sends it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export class Client {
@@ -50,26 +59,31 @@ export class Client {
     this.storage = options.storage ?? deviceStorage();
     this.shuffler = (options.shuffler ?? task.shuffler).replace(/\/+$/, "");
     this.ephemeral = options.ephemeral ?? task.ephemeral;
+    reporting().catch(() => undefined); // loaded now: the device may be offline when it is needed
   }
 
   /** Gets the task's one-time token, if it has an issuer. Call it long before `send`, so that the
    * times of the two requests are unrelated; `send` calls it otherwise. */
-  async prepare(): Promise<void> {
+  async prepare({ signal }: SendOptions = {}): Promise<void> {
     this.task.checkTime();
     checkPolicy(this.task);
     await this.storage.update((record) => this.admit(record));
-    await this.bearer();
+    await this.bearer(signal);
   }
 
-  /** Sends a value, once; throws with code "answered" if this device has answered this task. */
-  async send(value: Answer): Promise<Receipt> {
+  /** Sends a value, once; `true` and `false` answer a yes-or-no question. Throws with code
+   * "answered" if this device has answered this task. Offline it returns at once, and the stored
+   * report is sent later. */
+  async send(value: Answer | boolean, { signal }: SendOptions = {}): Promise<Receipt> {
     const { task } = this;
-    const ask = await this.asking();
-    await this.prepare();
+    const yesNo = typeof value === "boolean" && task.protocol.query === "count";
+    const ask = await this.asking(signal);
+    await this.prepare({ signal });
     const body = await this.storage.alone(async () => {
       await this.storage.update((record) => this.admit(record));
-      const id = join((await this.bearer())[1].slice(0, 8), randomBytes(8));
-      const made = await this.encrypt(value, id);
+      const id = join((await this.bearer(signal))[1].slice(0, 8), randomBytes(8));
+      const made = await this.encrypt((yesNo ? +value : value) as Answer, id);
+      signal?.throwIfAborted();
       await this.storage.update((record) => {
         this.admit(record);
         record.charges.push({
@@ -88,20 +102,21 @@ export class Client {
       });
       return made;
     });
-    return this.post(ask, body);
+    return this.post(ask, body, signal);
   }
 
-  /** Sends the stored report again, byte for byte; null if the shuffler has it already. */
-  async resume(): Promise<Receipt | null> {
+  /** Sends the report that waits on this device, byte for byte as it was made; null if there is
+   * none. Call it when a page loads. */
+  async resume({ signal }: SendOptions = {}): Promise<Receipt | null> {
     const stored = await this.stored();
-    if (stored === undefined) fail("refused", "No report is stored for this task; use send.");
-    return stored && this.post(await this.asking(), stored);
+    return stored ? this.post(await this.asking(signal), stored, signal) : null;
   }
 
-  /** Whether this device has no report for the task, one that waits to be sent, or has answered. */
-  async state(): Promise<"none" | "waiting" | "answered"> {
+  /** Whether this device has made no report for the task, has stored one that waits to be sent, or
+   * has sent it. */
+  async state(): Promise<"none" | "stored" | "sent"> {
     const stored = await this.stored();
-    return stored === undefined ? "none" : stored ? "waiting" : "answered";
+    return stored === undefined ? "none" : stored ? "stored" : "sent";
   }
 
   private stored(): Promise<Bytes | null | undefined> {
@@ -124,72 +139,62 @@ export class Client {
   }
 
   private async encrypt(value: Answer, id: Bytes): Promise<Bytes> {
-    const { task, options, ephemeral = webKey } = this;
-    const wanted = options.worker ?? task.reportSize >= LARGE_REPORT;
-    if (wanted && typeof Worker !== "undefined" && !this.ephemeral && !task.cells.length) {
-      const made = await (await import("./offload.js")).inWorker(task, value, id);
+    const { task, options, ephemeral } = this;
+    const { worker = task.reportSize >= LARGE_REPORT } = options;
+    if (worker && typeof Worker !== "undefined" && !ephemeral && !task.cells.length) {
+      const { inWorker } = await import("./offload.js");
+      const order = { text: task.text, id: task.id, value, reportId: id };
+      const made = await inWorker(order, worker === true ? undefined : worker);
       if (made) return made;
     }
-    return encryptReport(task, value, { id, words: systemWords, ephemeral });
+    return (await reporting()).encryptReport(task, value, { id, words: systemWords, ephemeral });
   }
 
   /** How to ask the shuffler. */
-  private asking(): Promise<Ask> {
+  private asking(signal?: AbortSignal): Promise<Ask> {
     const { task, shuffler, ephemeral } = this;
-    const { gateway } = task;
-    return toShuffler({ shuffler, gateway, relay: this.options.relay ?? task.relay, ephemeral });
+    const relay = this.options.relay ?? task.relay;
+    return toShuffler({ shuffler, gateway: task.gateway, relay, ephemeral, signal });
+  }
+
+  private patience(signal?: AbortSignal): Patience {
+    return { attempts: this.options.attempts, signal };
   }
 
   /** The token that the report carries, and the hash by which the shuffler knows it. */
-  private async bearer(): Promise<readonly [string, Bytes]> {
+  private async bearer(signal?: AbortSignal): Promise<readonly [string, Bytes]> {
     const { task, storage } = this;
     const { token } = this.options;
     if (!task.issuer) return [token, await sha256(utf8(token))];
     const { oneTimeToken } = await import("./tokens.js");
-    return oneTimeToken(task, { storage, token, deliver: this.deliver.bind(this) });
+    return oneTimeToken(task, { storage, token, ...this.patience(signal) });
   }
 
-  private async post(ask: Ask, body: Bytes): Promise<Receipt> {
+  private async post(ask: Ask, body: Bytes, signal?: AbortSignal): Promise<Receipt> {
     const { task } = this;
-    const [token] = await this.bearer();
-    const { status } = await this.deliver(
-      () => ask(`/tasks/${task.id}/reports`, post("application/octet-stream", token, body)),
-      "The shuffler refused the report",
-      "The shuffler did not take the report. It is stored; resume sends it later.",
+    if (globalThis.navigator?.onLine === false) {
+      addEventListener("online", () => this.resume().catch(() => undefined), { once: true });
+      return { state: "stored" };
+    }
+    const [token] = await this.bearer(signal);
+    const { status } = await deliver(
+      {
+        ask,
+        path: `/tasks/${task.id}/reports`,
+        request: post("application/octet-stream", token, body),
+        refused: "The shuffler refused the report",
+        unreachable: "The shuffler did not take the report. It is stored; resume sends it later.",
+      },
+      this.patience(signal),
     );
     await this.storage.update((record) => {
       if (task.repeat) delete record.reports[task.id];
       else record.reports[task.id] = null;
       delete record.tokens?.[task.id];
     });
-    return { status };
-  }
-
-  /** Sends a request until it is taken or refused for good, and says so in these words. */
-  async deliver(
-    send: () => Promise<Response | null>,
-    refused: string,
-    unreachable: string,
-  ): Promise<Response> {
-    const attempts = this.options.attempts ?? 8;
-    for (let attempt = 0; attempt < attempts; attempt++) {
-      const answer = await send();
-      const status = answer?.status ?? 0;
-      if (status === 200 || status === 201) return answer!;
-      if (answer && status < 500 && ![408, 425, 429].includes(status)) {
-        const error = await refusal(answer, refused);
-        if (error.problem !== "interrupted") throw error;
-      }
-      const asked = Number(answer?.headers.get("Retry-After")) || 0;
-      if (asked > MOST_WAIT || attempt === attempts - 1) break;
-      const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt) * (0.5 + Math.random());
-      await new Promise((resolve) => setTimeout(resolve, 1000 * Math.max(asked, pause)));
-    }
-    return fail("unreachable", unreachable);
+    return { state: "sent", status };
   }
 }
-
-export type Deliver = Client["deliver"];
 
 export const createClient = (task: Task, options: ClientOptions): Client =>
   new Client(task, options);

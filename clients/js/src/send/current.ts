@@ -4,7 +4,7 @@ import { anything, list, record, textOf } from "../schema.js";
 import { GATEWAY, HEX32, seconds, SERVER } from "../task/forms.js";
 import type { Task } from "../task/task.js";
 import type { LoadOptions, loadTask } from "./load.js";
-import { direct, toShuffler, type Ask } from "./requests.js";
+import { direct, toShuffler, unanswered, type Ask } from "./requests.js";
 
 const OPEN = record(
   { task: HEX32, name: textOf(1, 100), not_before: seconds(0), expires: seconds(1) },
@@ -15,7 +15,7 @@ const LIST = record({ tasks: list(OPEN, 0, 1e5) });
 /** How a server is asked: a shuffler through the relay, whose gateway key must be given. A key that
  * came from the relay, or through it, could be the relay's own. */
 async function asking(server: string, options: LoadOptions): Promise<Ask> {
-  const { relay, gateway, direct: elsewhere, ephemeral } = options;
+  const { relay, gateway, direct: elsewhere, ephemeral, signal } = options;
   if (!relay && gateway)
     fail("task", "A gateway key is for requests through a relay; name the relay too.");
   if (relay && gateway)
@@ -24,13 +24,14 @@ async function asking(server: string, options: LoadOptions): Promise<Ask> {
       relay,
       shuffler: SERVER(server, "server"),
       ephemeral,
+      signal,
     });
   if (relay && !elsewhere)
     fail(
       "task",
       "With a relay, give the gateway key from an earlier task or from the collector, or say direct: true if this server is not the shuffler.",
     );
-  return direct(server);
+  return direct(server, signal);
 }
 
 interface Wanted {
@@ -47,8 +48,8 @@ export async function current({ server, name, options, loadTask }: Wanted): Prom
   const address = server.replace(/\/+$/, "");
   const ask = await asking(address, options);
   const answer = await ask("/current");
-  if (!answer?.ok) unreachable("list of tasks", answer);
-  const { tasks } = LIST(await answer!.json().catch(() => null), "list of tasks");
+  if (!answer?.ok) return missing(ask, answer, "list of tasks");
+  const { tasks } = LIST(await answer.json().catch(() => null), "list of tasks");
   const now = (options.clock ?? Date.now)() / 1000;
   const found = tasks.filter(
     (one) => one.name.startsWith(name) && one.not_before <= now && now < one.expires,
@@ -70,17 +71,18 @@ export async function current({ server, name, options, loadTask }: Wanted): Prom
   return task;
 }
 
-const unreachable = (what: string, answer: Response | null): never =>
-  fail(
-    "unreachable",
+const missing = (ask: Ask, answer: Response | null, what: string): Promise<never> =>
+  unanswered(
+    ask.server,
+    answer,
     `The ${what} could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`,
   );
 
 /** The text of a task; `loadTask` checks that it has this id. */
 async function textOfTask(ask: Ask, id: string): Promise<string> {
   const answer = await ask(`/tasks/${id}`);
-  if (!answer?.ok) unreachable("task", answer);
-  const text = await answer!.text();
+  if (!answer?.ok) return missing(ask, answer, "task");
+  const text = await answer.text();
   return text.startsWith("{") // never an address
     ? text
     : fail("task", "The server did not send a task; tell the people who ask it.");

@@ -2,11 +2,11 @@
 import { hex, sha256, utf8 } from "../bytes.js";
 import type { CellKind } from "../cells/base.js";
 import { checkPolicy, readPolicy, type PolicySettings } from "../device/policy.js";
-import { bad, fail } from "../errors.js";
+import { bad } from "../errors.js";
 import type { Ephemeral } from "../task/hpke.js";
 import type { Verify } from "../task/log.js";
 import { readTask, type Task } from "../task/task.js";
-import { direct, toShuffler } from "./requests.js";
+import { direct, toShuffler, unanswered } from "./requests.js";
 
 const MOST_TASK_BYTES = 8 << 20;
 
@@ -31,6 +31,8 @@ export interface LoadOptions {
   readonly direct?: boolean;
   /** A source of X25519 keys other than WebCrypto: see @shuffledp/client/noble. */
   readonly ephemeral?: Ephemeral;
+  /** Ends waiting for servers: `loadTask` then throws the signal's reason. */
+  readonly signal?: AbortSignal;
   /** Milliseconds since 1970; for tests. */
   readonly clock?: () => number;
 }
@@ -40,16 +42,17 @@ export interface LoadOptions {
  *
  * If an id is given, or the URL ends with one (…/tasks/<id>), the task must have it. */
 export async function loadTask(source: string | URL, options: LoadOptions = {}): Promise<Task> {
-  const { policy, cells = [], relay, ephemeral, verify, clock = Date.now } = options;
+  const { policy, cells = [], relay, ephemeral, verify, signal, clock = Date.now } = options;
   const url = String(source);
   let text = url;
   let { id: wanted } = options;
   if (!text.trimStart().startsWith("{")) {
     wanted ??= /([0-9a-f]{64})$/.exec(text)?.[1];
-    const answer = await direct(text)("");
+    const answer = await direct(text, signal)("");
     if (!answer?.ok)
-      fail(
-        "unreachable",
+      return unanswered(
+        text,
+        answer,
         `The task could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`,
       );
     text = await answer.text();
@@ -57,19 +60,28 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   if (text.length > MOST_TASK_BYTES) bad("The task is longer than 8 MiB");
   const id = hex(await sha256(utf8(text)));
   if (wanted !== undefined && wanted !== id) bad("The task does not match its id: it was changed");
-  const [{ logged }, task] = await Promise.all([
+  const [{ logged }, { checkSize, prove }, task] = await Promise.all([
     import("../task/log.js"),
+    import("../task/proving.js"),
     readTask(text, { id, policy: readPolicy(policy), cells, clock }),
   ]);
+  // cheapest first: a task that nobody has signed must not keep this device busy
   task.checkTime();
   checkPolicy(task);
-  await task.prove();
+  await checkSize(task);
   if (task.issuer !== undefined) (await import("./tokens.js")).checkIssuer(task.issuer);
   task.relay = relay;
   task.ephemeral = ephemeral;
-  const load = async () =>
-    relay || text === url ? (await toShuffler(task))(`/tasks/${id}/proof`) : direct(url)("/proof");
+  const load = async () => {
+    const ask = relay || text === url ? await toShuffler({ ...task, signal }) : direct(url, signal);
+    const path = relay || text === url ? `/tasks/${id}/proof` : "/proof";
+    return (
+      (await ask(path)) ??
+      unanswered(ask.server, null, "The proof of this task could not be loaded; try again later.")
+    );
+  };
   task.logged = await logged(task, { load, proof: options.proof, verify });
+  await prove(task);
   return task;
 }
 

@@ -107,7 +107,7 @@ export interface BinaryResponse {
 }
 
 const malformed = (): never =>
-  fail("unreachable", "The gateway did not answer with a binary HTTP response of known length.");
+  fail("network", "The gateway did not answer with a binary HTTP response of known length.");
 
 /** Reads a message part by part; empty parts at its end may be missing (RFC 9292, 3.8). */
 class Reader {

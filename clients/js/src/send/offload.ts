@@ -1,20 +1,17 @@
 /** Has a report made in a Worker. Loaded only for large reports. */
 import type { Bytes } from "../bytes.js";
 import { ShuffledpError } from "../errors.js";
-import type { Answer } from "../queries/base.js";
-import type { Task } from "../task/task.js";
 import type { WorkerAnswer, WorkerOrder } from "./worker.js";
 
+/** Bundlers find the Worker's file by this expression. */
+const ownWorker = () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+
 /** The report, made in a Worker; null if no Worker can be started. */
-export function inWorker(
-  { text, id }: Task,
-  value: Answer,
-  reportId: Bytes,
-): Promise<Bytes | null> {
+export function inWorker(order: WorkerOrder, start = ownWorker): Promise<Bytes | null> {
   return new Promise((resolve, reject) => {
     let worker: Worker;
     try {
-      worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+      worker = start();
     } catch {
       return resolve(null);
     }
@@ -27,6 +24,6 @@ export function inWorker(
       if ("body" in data) resolve(data.body);
       else reject(new ShuffledpError(data.code, data.message));
     };
-    worker.postMessage({ text, id, value, reportId } satisfies WorkerOrder);
+    worker.postMessage(order);
   });
 }

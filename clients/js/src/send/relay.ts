@@ -4,7 +4,7 @@ import type { Bytes } from "../bytes.js";
 import { fail } from "../errors.js";
 import { webKey } from "../task/hpke.js";
 import { binaryRequest, binaryResponse, sealRequest } from "./oblivious.js";
-import { direct, type Ask, type Route } from "./requests.js";
+import { direct, type Ask, type Asked, type Route } from "./requests.js";
 
 /** Every length in a request follows from the task, so that all devices send equally many bytes. */
 const REQUEST_MULTIPLE = 512;
@@ -12,15 +12,18 @@ const MOST_ANSWER_BYTES = 9 << 20;
 const BODYLESS = [204, 205, 304];
 
 /** Asks the shuffler with this gateway key, through a relay. */
-export function through({ gateway, relay, shuffler, ephemeral = webKey }: Route): Ask {
+export function through({ gateway, relay, shuffler, ephemeral = webKey, signal }: Route): Ask {
   if (!gateway)
     fail(
       "task",
       "This task names no gateway key, so no relay can be used; ask for a task with one, or send without a relay.",
     );
-  const toRelay = direct(relay!.replace(/\/+$/, ""));
+  const toRelay = direct(relay!.replace(/\/+$/, ""), signal);
   const [, scheme, authority] = /^(https?):\/\/([^/]+)/.exec(shuffler)!;
-  return async (path, { method = "GET", headers = {}, body = new Uint8Array(0) } = {}) => {
+  const ask = async (
+    path: string,
+    { method = "GET", headers = {}, body = new Uint8Array(0) }: Asked = {},
+  ): Promise<Response | null> => {
     const inner = binaryRequest(
       { method, scheme: scheme!, authority: authority!, path, fields: headers, content: body },
       REQUEST_MULTIPLE,
@@ -33,17 +36,21 @@ export function through({ gateway, relay, shuffler, ephemeral = webKey }: Route)
     });
     if (!answer || answer.status >= 400) return answer; // the relay itself may only refuse
     try {
-      if (answer.status !== 200) return null;
+      if (answer.status !== 200) return unusable();
       const { status, fields, content } = binaryResponse(await open(await read(answer)));
       return new Response(BODYLESS.includes(status) ? null : content, {
         status,
         headers: Object.fromEntries(fields),
       });
     } catch {
-      return null; // the gateway did not answer this request
+      return unusable(); // the gateway did not answer this request
     }
   };
+  return Object.assign(ask, { server: toRelay.server });
 }
+
+/** What a relay says whose gateway does not answer. */
+const unusable = (): Response => new Response(null, { status: 502 });
 
 async function read(answer: Response): Promise<Bytes> {
   if (Number(answer.headers.get("Content-Length")) > MOST_ANSWER_BYTES) throw new RangeError();

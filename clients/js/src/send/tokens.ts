@@ -22,8 +22,7 @@ import { choice, record, textOf } from "../schema.js";
 import { SERVER } from "../task/forms.js";
 import type { Task } from "../task/task.js";
 import { blind, finalize, type BlindOptions } from "./blind.js";
-import type { Deliver } from "./client.js";
-import { direct, post } from "./requests.js";
+import { deliver, direct, post, type Patience } from "./requests.js";
 
 const TYPE = bytesOf(2, 2);
 const INPUT_BYTES = 98;
@@ -102,17 +101,16 @@ const carried = async (token: string): Promise<readonly [string, Bytes]> => [
   await sha256(fromBase64(token.slice(PREFIX.length)).slice(0, INPUT_BYTES)),
 ];
 
-export interface TokenOptions {
+export interface TokenOptions extends Patience {
   readonly storage: Storage;
   /** The token with which this device is enrolled at the issuer. */
   readonly token: string;
-  readonly deliver: Deliver;
 }
 
 /** The one-time token of a task, from storage or from the issuer. */
 export async function oneTimeToken(
   task: Task,
-  { storage, token: enrolment, deliver }: TokenOptions,
+  { storage, token: enrolment, ...patience }: TokenOptions,
 ): Promise<readonly [string, Bytes]> {
   const { id, issuer } = task;
   const stored = (fresh?: TokenState): Promise<TokenState | undefined> =>
@@ -125,9 +123,15 @@ export async function oneTimeToken(
   if ("token" in state!) return carried(state.token);
   const request = post("application/private-token-request", enrolment, fromHex(state!.body));
   const answer = await deliver(
-    () => direct(issuer!.url)(`/tasks/${id}/tokens`, request),
-    "The issuer gave no token",
-    "The issuer does not answer, so there is no token yet. Nothing was sent; try later.",
+    {
+      ask: direct(issuer!.url, patience.signal),
+      path: `/tasks/${id}/tokens`,
+      request,
+      refused: "The issuer gave no token",
+      unreachable:
+        "The issuer does not answer, so there is no token yet. Nothing was sent; try later.",
+    },
+    patience,
   );
   const token = await tokenOf(issuer!.key, state!, new Uint8Array(await answer.arrayBuffer()));
   await storage.update(({ tokens = {} }) => {

@@ -4,7 +4,6 @@ import { readPolicy } from "../device/policy.js";
 import type { ErrorCode, ShuffledpError } from "../errors.js";
 import { systemWords } from "../numbers/sampling.js";
 import type { Answer } from "../queries/base.js";
-import { webKey } from "../task/hpke.js";
 import { encryptReport } from "../task/report.js";
 import { readTask } from "../task/task.js";
 
@@ -22,7 +21,7 @@ export type WorkerAnswer =
 async function makeReport({ text, id, value, reportId }: WorkerOrder): Promise<WorkerAnswer> {
   try {
     const task = await readTask(text, { id, policy: readPolicy(), cells: [], clock: Date.now });
-    const options = { id: reportId, words: systemWords, ephemeral: webKey };
+    const options = { id: reportId, words: systemWords };
     return { body: await encryptReport(task, value, options) };
   } catch (error) {
     const { code, message } = error as ShuffledpError;

@@ -62,13 +62,13 @@ const webVerify: Verify = async (key, signature, text) => {
 const refuse = (what: string): never =>
   fail("task", `${what}. Do not answer this task, and tell the people who ask it.`);
 
-async function loaded(answer: Response | null): Promise<string> {
-  if (answer?.status === 404)
+async function loaded(answer: Response): Promise<string> {
+  if (answer.status === 404)
     refuse("The shuffler has no proof that this task is in the public log of tasks");
-  if (!answer?.ok)
+  if (!answer.ok)
     fail(
-      "unreachable",
-      `The proof of this task could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`,
+      "network",
+      `The proof of this task could not be loaded (HTTP ${answer.status}); try again later.`,
     );
   return answer.text();
 }
@@ -105,7 +105,7 @@ async function includes(
 
 export interface LogOptions {
   /** Loads the proof from beside the task. */
-  readonly load: () => Promise<Response | null>;
+  readonly load: () => Promise<Response>;
   /** The proof, if the page has it already. */
   readonly proof?: string | undefined;
   readonly verify?: Verify | undefined;
@@ -118,7 +118,7 @@ export async function logged(
   { load, proof, verify = webVerify }: LogOptions,
 ): Promise<Logged> {
   const { task: id, keys, signatures, log } = read(proof ?? (await loaded(await load())));
-  const pinned = PINNED(task.policy.signing ?? {}, "policy.signing_keys");
+  const pinned = PINNED(task.policy.signing ?? {}, "policy.signingKeys");
   if (id !== task.id) refuse("The proof belongs to another task");
   const signed = (role: "collector" | "shuffler" | "analyzer", signature: string, text: Bytes) =>
     verify(fromHex(keys[role]), fromHex(signature), text);

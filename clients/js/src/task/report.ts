@@ -2,7 +2,7 @@
 import { bytesOf, fromHex, join, utf8, type Bytes } from "../bytes.js";
 import type { Words } from "../numbers/sampling.js";
 import type { Answer } from "../queries/base.js";
-import { sealer, type Ephemeral } from "./hpke.js";
+import { sealer, webKey, type Ephemeral } from "./hpke.js";
 import { MESSAGE_BYTES, type Task } from "./task.js";
 
 const DUMMY = 0xffffffff;
@@ -14,7 +14,8 @@ export async function plainNumbers(task: Task, value: Answer, words: Words): Pro
   let numbers: number[];
   do {
     const [plus, minus]: [number[], number[]] = [[], []];
-    let { held, first = 0, publicMessages = [] } = await encode(value, words);
+    const { held, publicMessages = [] } = await encode(value, words);
+    let first = 0;
     groups.forEach((group, i) => {
       const [more, less] = group.draw(held[i]!, words);
       for (const counter of more) plus.push(2 * (first + counter) + 1);
@@ -41,14 +42,15 @@ export interface ReportOptions {
   /** 16 bytes. */
   readonly id: Bytes;
   readonly words: Words;
-  readonly ephemeral: Ephemeral;
+  /** WebCrypto's keys if there is none. */
+  readonly ephemeral?: Ephemeral | undefined;
 }
 
 /** A whole report as it is posted. */
 export async function encryptReport(
   task: Task,
   value: Answer,
-  { id, words, ephemeral }: ReportOptions,
+  { id, words, ephemeral = webKey }: ReportOptions,
 ): Promise<Bytes> {
   const numbers = await plainNumbers(task, value, words);
   const taskId = fromHex(task.id);

@@ -26,7 +26,6 @@ import type { Logged } from "./log.js";
 export const MESSAGE_BYTES = 52;
 const HEADER_BYTES = 59;
 const OPERATOR = textOf(1, 200, SHOWN);
-const MOST_CELLS = 1 << 30;
 
 export interface Operators {
   readonly collector: string;
@@ -53,7 +52,8 @@ export interface TaskOptions {
   readonly clock: () => number;
 }
 
-/** Reads a task's text and checks every number in it; `Task.prove` then proves its privacy. */
+/** Reads a task's text and checks every number in it; `prove` (proving.ts) then proves its
+ * privacy. */
 export async function readTask(text: string, options: TaskOptions): Promise<Task> {
   const data = readCanonical(text) as { certificate?: { protocol?: { query?: unknown } } } | null;
   const { query } = data?.certificate?.protocol ?? {};
@@ -92,7 +92,7 @@ export class Task {
   /** The relay and the source of X25519 keys that `loadTask` was given. */
   relay: string | undefined;
   ephemeral: Ephemeral | undefined;
-  /** Its position in a series of tasks, as written; `prove` checks it. */
+  /** Its position in a series of tasks, as written; `checkSize` checks it. */
   readonly series: unknown;
   /** Who has signed it; `loadTask` finds that out. */
   logged!: Logged;
@@ -152,26 +152,6 @@ export class Task {
     return (await import("../device/describe.js")).describe(this, storage);
   }
 
-  /** Throws unless this device can prove that the parameters are private and that reports are long
-   * enough. */
-  async prove(): Promise<void> {
-    if (this.series !== undefined) (await import("./series.js")).checkSeries(this);
-    const { groups, publicMessages } = this.protocol;
-    const size = this.reportSize - publicMessages;
-    let [most, cells] = [0, 0];
-    for (const { uses, mostMessages, counters } of groups) {
-      for (const { cell, up, down } of uses) cell.prove(up, down);
-      most += mostMessages;
-      cells += counters;
-    }
-    const enough =
-      this.padding === "exact"
-        ? size >= most
-        : await (await import("../cells/reserve.js")).reserveHolds(groups, size, this.batchReports);
-    if (!enough || cells > MOST_CELLS)
-      bad(`Reports of ${this.reportSize} messages are too short for this task`);
-  }
-
   /** Throws unless the task is valid now. */
   checkTime(): void {
     const now = this.clock() / 1000;
@@ -218,7 +198,7 @@ const formOf = (protocol: Check<Protocol>) =>
   );
 
 /** The protocol in a certificate; everything else that the certificate says must follow from it. */
-const certificateOf =
+export const certificateOf =
   (read: Check<Protocol>): Check<Protocol> =>
   (data, name) => {
     const { epsilon, loss, rule, users, protocol, cells } = record(

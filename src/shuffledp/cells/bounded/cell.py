@@ -43,6 +43,7 @@ from shuffledp.cells.base import (
 from shuffledp.cells.bounded import draws
 from shuffledp.cells.bounded import error as bounded_error
 from shuffledp.cells.bounded import law as bounded_law
+from shuffledp.cells.bounded import limit as bounded_limit
 from shuffledp.documents.schema import Listing, OneOf, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -53,7 +54,6 @@ from shuffledp.numbers.message_law import (
     PRECISION_BITS,
     BoundedMessages,
     MessageLaw,
-    chernoff_capacity,
 )
 from shuffledp.numbers.sampler import sampler
 
@@ -127,10 +127,6 @@ class Direction:
             muted_cut=data["muted_cut"],
             odds=tuple(Fraction(odds) for odds in data["odds"]),
         )
-
-
-TOP_UP_COPIES = 1 << 20
-"""A top-up of so many cells needs to be drawn again with a chance of at most 2⁻⁶⁴."""
 
 
 ODDS = Rational(Fraction(0), LARGEST_ODDS)
@@ -247,35 +243,15 @@ class CutCell(Cell):
         up, down = float(self.up_noise.pmf(0)), float(self.down_noise.pmf(0))
         return float(1 - self.data_probability) + (1 - up) + (1 - down)
 
-    def top_up_raise(self, absent: int) -> int:
-        """By how much a top-up is raised, the same for every draw."""
-        if absent not in self._raises:
-            shift = self.base - self.most_messages  # of what a user sends below `base`
-            below = BoundedMessages(tuple(self._masses(0)[::-1]), absent, shift)
-            self._raises[absent] = chernoff_capacity([below], TOP_UP_COPIES)
-        return self._raises[absent]
-
-    @cached_property
-    def _raises(self) -> dict[int, int]:
-        """What `top_up_raise` has computed."""
-        return {}
-
     def _masses(self, value: int) -> list[arb]:
         with ctx.workprec(PRECISION_BITS):
             return self.message_masses(value)
 
     # How many messages
 
-    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
-        law = BoundedMessages(tuple(self._masses(0)), absent * copies, -self.base)
-        return copies * self.top_up_raise(absent), [law]
-
     @property
     def absent_value(self) -> int:
         return 0
-
-    def top_up_shift(self, absent: int) -> int:
-        return absent * self.base - self.top_up_raise(absent) if absent else 0
 
     def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
         """The expected number of messages a user sends; at the largest value unless a mean is
@@ -419,13 +395,9 @@ class BoundedCell(CutCell, IndependentCell):
         return sent, np.zeros_like(sent)
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What absent users who hold 0 would send above or below `base` each, raised by a number
-        that keeps it from being negative (but for a chance of 2⁻⁶⁴: it is drawn again then)."""
-        raised = np.full(copies, -1, np.int64)
-        while (missing := np.flatnonzero(raised < 0)).size:
-            drawn = draws.copies_of_zero(self, missing.size, absent, entropy)
-            raised[missing] = drawn - self.base * absent + self.top_up_raise(absent)
-        return raised, np.zeros_like(raised)
+        """What `absent` users who hold 0 send."""
+        sent = draws.copies_of_zero(self, copies, absent, entropy)
+        return sent, np.zeros_like(sent)
 
     def moments(self) -> bounded_law.Moments:
         """The moments of one user's v, in balls of the working precision."""
@@ -442,6 +414,9 @@ class BoundedCell(CutCell, IndependentCell):
     def log_user_moment(self, theta: Floats, x: int) -> Floats:
         """ln E[e^(θ(v−x))] of one user whose value is x."""
         return bounded_error.log_user(self, theta, x)
+
+    def fewest_messages(self, loss: Fraction, copies: int) -> float:
+        return bounded_limit.fewest_messages(self, loss, copies)
 
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         holds = BoundedMessages(tuple(self._masses(self.largest)), 1)

@@ -17,14 +17,13 @@ import numpy as np
 
 from shuffledp.cells.base import one_by_one
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.search import cheapest_bounded_cell, tilt_limit, worst_error_above
+from shuffledp.cells.bounded.search import cheapest_bounded_cell, worst_error_above
 from shuffledp.cells.digit_search import (
     DigitCosts,
     SumTarget,
     best_radices,
     digit_messages,
     digit_weights,
-    dither_messages,
     search,
     shares_of_one,
 )
@@ -118,8 +117,6 @@ class BoundedDigits:
     dither: int
     mse: Fraction
     """The mean squared error of the whole sum, for values in [0, 1], rounding included."""
-    limit: float
-    """The fewest messages on average of any cells with one kind of message and these errors."""
 
     @property
     def radix(self) -> tuple[int, ...]:
@@ -140,13 +137,12 @@ class BoundedDigits:
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:
-    """The digits with the fewest messages, or with the least error for so many messages."""
+    """The digits with the fewest messages, or with the least error for `max_messages`."""
     digits = bounded_digits(task) if messages is None else _best_for_messages(task, messages)
     return FoundCells(
         cells=digits.cells,
         mse=task.mse if messages is None else digits.mse,
         cost=digits.messages(task.padded),
-        limit=digits.limit,
         dither=digits.dither,
     )
 
@@ -165,7 +161,7 @@ def bounded_digits(task: SumTarget) -> BoundedDigits:
     if not found:
         raise PlanningError(
             f"No digits reach an RMSE of {math.sqrt(task.mse):.4g} (for values in [0, 1]) with "
-            "this epsilon and so many users; allow a larger error or a larger epsilon"
+            "this epsilon and this number of users; allow a larger error or a larger epsilon"
             + (", or leave the radix open." if task.radix else ".")
         )
     return min(found, key=lambda digits: digits.messages(task.padded))
@@ -180,7 +176,7 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
     squares = [Fraction(weight, costs.grid) ** 2 for weight in digit_weights(costs.radix)]
     asked = [Fraction(float(error)) * square for error, square in zip(errors, squares, strict=True)]
     left = task.mse - task.rounding(costs.grid, costs.dither)
-    cells, limit = list[BoundedCell](), dither_messages(costs.dither, False)
+    cells = list[BoundedCell]()
     for j, base in enumerate(costs.radix):
         allowed = (left - sum(asked[j + 1 :])) / squares[j]
         if allowed <= 0:
@@ -198,15 +194,14 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
             cells.append(cheapest_bounded_cell(digit))
         except PlanningError:
             return None
-        limit += tilt_limit(digit)
         left -= worst_error_above(cells[j], task.expected) * squares[j]
     if left < 0:
         return None
-    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left, limit=limit)
+    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left)
 
 
 def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:
-    """The least error, within 1 %, for which the digits cost at most so many messages."""
+    """The least error, within 1 %, for which the digits fit into the message budget."""
 
     def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
         here = replace(task, mse=Fraction(math.exp(log_error)))

@@ -44,7 +44,7 @@ def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: En
 
 
 def muted_values(cell: BoundedCell, users: int, entropy: Entropy) -> Counts:
-    """v of so many muted users: a jump, and noise that is cut shorter in its direction.
+    """v summed over the muted users: a jump, and noise that is cut shorter in its direction.
 
     Ensures: each is an independent draw of v, given that the user is muted.
     """
@@ -98,9 +98,15 @@ def aggregate_copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entro
     ones = np.asarray(ones, np.int64)
     if cell.largest != 1 or ones.ndim != 1 or not ((ones >= 0) & (ones <= users)).all():
         raise ValueOutOfRange("Copies are for cells with values 0 and 1, at most one per user.")
+    return _copies(cell, ones, users, entropy)
+
+
+def _copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entropy) -> Counts:
+    """Copies of any bounded cell in which ones[c] users hold 1 and all others hold 0."""
     step = int(min(MOST_SLOTS, EVENTS_AT_ONCE / cell.eventful) / max(users, 1))
     if step == 0:  # too many users with noise to hold them
-        tally = np.stack([users - ones, ones], axis=1)
+        tally = np.zeros((ones.size, cell.largest + 1), np.int64)
+        tally[:, 0], tally[:, 1] = users - ones, ones
         return np.array([aggregate(cell, row, entropy) for row in tally], np.int64)
     sent = cell.base * users + ones
     for begin in range(0, ones.size, step):
@@ -121,14 +127,14 @@ def _add_copies(
     np.add.at(sent, copies, muted_values(cell, muted.size, entropy) - held)
     for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
         slot, noise = events(law, slots, entropy)
-        kept = ~np.isin(slot, muted)  # the muted have noise of their own
+        kept = ~np.isin(slot, muted)  # muted users draw separate noise
         np.add.at(sent, slot[kept] // max(users, 1), sign * noise[kept])
 
 
 def copies_of_zero(cell: BoundedCell, copies: int, users: int, entropy: Entropy) -> Counts:
-    """What so many users who hold 0 send, for each of the copies."""
-    if cell.largest == 1:
-        return aggregate_copies(cell, np.zeros(copies, np.int64), users, entropy)
+    """What `users` users who hold 0 send, for each of the copies."""
+    if cell.largest == 1 or copies > 1:
+        return _copies(cell, np.zeros(copies, np.int64), users, entropy)
     tally = np.zeros(cell.largest + 1, np.int64)
     tally[0] = users
     return np.array([aggregate(cell, tally, entropy) for _ in range(copies)], np.int64)

@@ -37,7 +37,7 @@ class Moments:
     spread: Any
 
     def variance(self, users: int, total: Any, squares: Any) -> Any:
-        """The variance of the sum of so many users' v, whose x and x² add up so."""
+        """The variance of the sum of v over users with these sums of x and x²."""
         muting = self.kept * (1 - self.kept) * squares
         return muting + self.slope * total + self.spread * users
 
@@ -114,5 +114,5 @@ def masses_in(
 
 
 def noise_law(direction: Direction, cut: int, users: int) -> CutNegativeBinomial:
-    """One of so many users' share of a direction's noise, cut at `cut`."""
+    """One user's share of a direction's noise, cut at `cut`."""
     return CutNegativeBinomial(Fraction(1, users), direction.decay, cut)

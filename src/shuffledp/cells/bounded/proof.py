@@ -112,7 +112,7 @@ class Scale:
         return self.rho[w] * sum(terms, start=arb(0))
 
     def noisy(self, last: int) -> arb:
-        """κ: the part of the muted users' cut where the swapped user has noise of its own."""
+        """κ: the part of the muted users' cut where the swapped user draws noise."""
         w, d = self.w, self.d
         factor = self.r / self.spare * self.rho[w] * self.rho[last] * self.harmonic(0, d)
         return factor * (w + d + 1) / (w + 2)
@@ -360,7 +360,7 @@ def _rules(cell: CutCell, direction: Direction) -> dict[str, Rule]:
 def _evaluate(
     cell: CutCell, direction: Direction, rule: Rule, bits: int
 ) -> tuple[arb, list[Inequality]]:
-    """The share, and a rule's inequalities, with so many bits."""
+    """The share, and a rule's inequalities, with `bits` bits."""
     check_time()
     with ctx.workprec(bits):
         scale = Scale(cell, direction)

@@ -369,7 +369,7 @@ def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
 
 
 def worst_error(cell: BoundedCell, expected: int) -> arb:
-    """The mean squared error of the estimate from so many reports, with the worst data."""
+    """The mean squared error of the estimate from `expected` reports, with the worst data."""
     return at_precision(256, lambda: cell.mean_squared_error(expected))
 
 
@@ -389,7 +389,7 @@ UP_SHARES = (Fraction(38, 100), Fraction(1, 2))
 def search_cell(
     task: CellTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:
-    """One cell: the cheapest for the task's error, or of least error for so many messages."""
+    """One cell: the cheapest for the task's error, or of least error for `max_messages`."""
 
     def cheapest(mse: Fraction) -> FoundCells:
         return search_copies(replace(task, mse=mse), 1)
@@ -404,7 +404,7 @@ def search_buckets(
     buckets: int,
     found: FoundCells | None = None,
 ) -> FoundCells:
-    """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
+    """The cell of each of the buckets, of which one may go up and one down at ε in all."""
     if messages is None:
         return search_copies(split_epsilon(epsilon, task), buckets)
     choices = []
@@ -419,21 +419,20 @@ def search_buckets(
 
 
 def search_copies(task: CellTarget, copies: int) -> FoundCells:
-    """So many copies of the cheapest cell, with the losses that the task says."""
+    """Copies of the cheapest cell, with the losses that the task says."""
     cell = cheapest_bounded_cell(task)
     group = Copies(cell=cell, copies=copies, up=task.up, down=task.down)
     return FoundCells(
         cells=(cell,),
         mse=task.mse,
         cost=counted_messages([group], task.users, bool(task.padded)),
-        limit=copies * tilt_limit(task),
     )
 
 
 def least_error(
     task: CellTarget, cheapest: Callable[[Fraction], FoundCells], messages: float
 ) -> FoundCells:
-    """The choice with the least error that costs at most so many messages."""
+    """The choice with the least error that fits into the message budget."""
     least = math.log(noise_alone(task))
 
     def found(log_error: float) -> FoundCells | None:
@@ -459,17 +458,3 @@ def noise_alone(task: CellTarget) -> float:
         for loss in (task.up, task.down)
     )
     return task.expected / task.users * sum(variances)
-
-
-def tilt_limit(task: CellTarget) -> float:
-    """The fewest messages on average, at the largest value, of any randomizer with one kind of
-    message and this error (MATH §12, tilt lemma): who sends b + x with probability 1 − q and
-    otherwise moves by at most W = R·D needs q ≥ e^(−ε(R−1))/(e·R·(e^ε−1)) and b ≥ W − D."""
-    epsilon, d = float(max(task.up, task.down)), task.largest
-    ratio = 1.0
-    for _ in range(400):
-        rare = math.exp(-epsilon * (ratio - 1)) / (math.e * ratio * math.expm1(epsilon))
-        if task.users * rare * (ratio * d) ** 2 <= float(task.mse):
-            break
-        ratio *= 1.01
-    return ratio * d

@@ -52,7 +52,6 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import probability, whole
 from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import MessageLaw
 
 MOST_TOGETHER = 24
 """Cells that share their way up."""
@@ -256,15 +255,9 @@ class SharedDigits(CellGroup):
         return _only_plus(draws.aggregate(self.cells, rows, tally, entropy))
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What missing users who hold 0 everywhere would send above or below `base` each, raised in
-        each cell by a number that keeps it from being negative; see `BoundedCell.top_up`."""
-        raises = np.array([cell.top_up_raise(absent) - cell.base * absent for cell in self.cells])
+        """What `absent` users who hold 0 in every cell send."""
         nothing = [np.zeros(1, np.int64)] * len(self.cells)
-        while True:
-            sent = draws.aggregate(self.cells, nothing, np.array([absent]), entropy)
-            raised = np.array(sent, np.int64) + raises
-            if (raised >= 0).all():
-                return _only_plus(raised)
+        return _only_plus(draws.aggregate(self.cells, nothing, np.array([absent]), entropy))
 
     @property
     def most_messages(self) -> int:
@@ -273,9 +266,6 @@ class SharedDigits(CellGroup):
     def message_laws(self) -> None:
         """There are none: a user sends hardly more at most than on average."""
         return
-
-    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
-        return [cell.top_up_laws(absent, 1) for cell in self.cells]
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
         """A jump moves several cells at once."""

@@ -76,7 +76,7 @@ class Jumps:
         return support, [after - before for before, after in pairwise(ends)]
 
     def draw_many(self, size: int, entropy: Entropy) -> tuple[list[Counts], Counts]:
-        """(ζ of each cell for so many users whose values are replaced, the sum of their n)."""
+        """(ζ of each cell, for the users whose values are replaced, the sum of their n)."""
         values = [uniform_below(cell.largest + 1, size, entropy) for cell in self.cells]
         added = np.zeros(len(self.cells), np.int64)
         counts = tallies(self.branches, size, entropy)
@@ -131,7 +131,7 @@ def noise_of_one(cells: Cells, entropy: Entropy) -> list[int]:
 
 
 def noise_of_many(cells: Cells, users: int, entropy: Entropy) -> Counts:
-    """The sum of Z₊ of so many users, for each cell."""
+    """The sum of Z₊ over `users` users, for each cell."""
     total = np.zeros(len(cells), np.int64)
     step = max(1, int(EVENTS_AT_ONCE / sum(cell.eventful for cell in cells)))
     for begin in range(0, users, step):

@@ -29,7 +29,6 @@ from shuffledp.cells.bounded.search import (
     direction_of,
     short_decay,
     side_of,
-    tilt_limit,
 )
 from shuffledp.cells.digit_search import (
     DigitCosts,
@@ -37,13 +36,12 @@ from shuffledp.cells.digit_search import (
     best_radices,
     digit_messages,
     digit_weights,
-    dither_messages,
     search,
     shares_of_one,
 )
 from shuffledp.cells.digits.cell import SharedCell, SharedDigits, SharedWayUp
 from shuffledp.cells.digits.proof import prove
-from shuffledp.cells.search import CellTarget, FoundCells
+from shuffledp.cells.search import FoundCells
 from shuffledp.errors import CertificateError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
@@ -53,7 +51,7 @@ SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices stay."""
 FEWEST_USERS = 3
 MOST_STEPS = 40
-"""By so many messages a cut may grow until the error, measured exactly, is met."""
+"""How many messages a cut may grow by until the exact error meets the target."""
 
 
 class SharedDigitCosts(DigitCosts):
@@ -145,33 +143,15 @@ def settle(costs: SharedDigitCosts) -> FoundCells | None:
         if cells is None:
             return None
         if error_above(cells, costs, task) <= task.mse:
-            weights = costs.weight**2
             return FoundCells(
                 cells=cells,
                 mse=task.mse,
                 cost=digit_messages([SharedDigits(cells)], task.users, costs.dither, True),
-                limit=_limit(costs, exact, errors + jumps / weights),
                 dither=costs.dither,
             )
         if step % 2:  # the ways down may be what is too short
             downs = [(side, total + 1) for side, total in downs]
     return None
-
-
-def _limit(costs: SharedDigitCosts, losses: Sequence[Fraction], errors: Floats) -> float:
-    """The fewest messages on average of any cells with one kind of message and these errors."""
-    task, found = costs.task, dither_messages(costs.dither, False)
-    for loss, base, error in zip(losses, costs.radix, errors, strict=True):
-        digit = CellTarget(
-            users=task.users,
-            expected=task.expected,
-            largest=base - 1,
-            up=loss,
-            down=loss,
-            mse=Fraction(float(error)),
-        )
-        found += tilt_limit(digit)
-    return found
 
 
 def _mutes_at_most(side: Side, allowed: float, total: int) -> bool:

@@ -41,6 +41,7 @@ from shuffledp.cells.base import (
     check_epsilon,
 )
 from shuffledp.cells.paper import error as paper_error
+from shuffledp.cells.paper.limit import least_pairs
 from shuffledp.documents.schema import OneOf, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -191,12 +192,12 @@ class PaperCell(IndependentCell):
         return plus, minus
 
     def _kept(self, users: int, entropy: Entropy) -> int:
-        """How many of so many users are not muted."""
+        """How many of `users` users are not muted."""
         muted = Binomial(users, self.mute_probability)
         return users - invert(muted, Uniform(entropy.bits(64), 64, entropy))
 
     def noise(self, users: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """Noise and flood of so many users together, for each of the copies."""
+        """Noise and flood of `users` users together, for each of the copies."""
         share = Fraction(users, self.users)
         plus = sampler(NegativeBinomial(share, self.plus_noise.decay)).draw(copies, entropy)
         minus = sampler(NegativeBinomial(share, self.minus_noise.decay)).draw(copies, entropy)
@@ -204,6 +205,7 @@ class PaperCell(IndependentCell):
         return plus, minus
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """Noise and flood alone: a muted user's messages, which count as `stand_in`."""
         return self.noise(absent, copies, entropy)
 
     # How many messages
@@ -216,6 +218,13 @@ class PaperCell(IndependentCell):
         sent = sum(self.kept_messages(0)) + x
         return ball((1 - self.mute_probability) * sent) + flood + noise
 
+    def fewest_messages(self, loss: Fraction, copies: int) -> float | None:
+        """Whatever the flood is, with this noise and this chance of being muted (MATH §3)."""
+        if self.largest > 1 or self.stand_in or self.down_epsilon > loss:
+            return None
+        pairs = least_pairs(loss, self.down_epsilon, self.mute_probability, self.input_pairs)
+        return float(1 - self.mute_probability) * (2 * copies * pairs + 1)
+
     @property
     def most_messages(self) -> None:
         """There is no such number: the noises are unbounded."""
@@ -225,11 +234,8 @@ class PaperCell(IndependentCell):
         most_input = copies * sum(self.kept_messages(0)) + self.largest
         return most_input, self._noise_laws(Fraction(copies, self.users))
 
-    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
-        return 0, self._noise_laws(Fraction(absent * copies, self.users))
-
     def _noise_laws(self, shape: Fraction) -> list[MessageLaw]:
-        """Of so many times the noise of all users: copies of it add up to one law of each kind."""
+        """The given multiple of all users' noise: copies add up to one law of each kind."""
         return [
             NoiseMessages(NegativeBinomial(shape, self.plus_noise.decay)),
             NoiseMessages(NegativeBinomial(shape, self.minus_noise.decay)),
@@ -241,9 +247,6 @@ class PaperCell(IndependentCell):
     @property
     def absent_value(self) -> int:
         return self.stand_in
-
-    def top_up_shift(self, absent: int) -> int:
-        return 0
 
     def estimate(self, plus: int, minus: int, users: int) -> arb:
         centre = ball(Fraction(users, self.users)) * (

@@ -171,7 +171,7 @@ LOOSEST_SUM = 30.0
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:
-    """The digits with the fewest messages, or with the least error for so many messages."""
+    """The digits with the fewest messages, or with the least error for `max_messages`."""
     if messages is None:
         digits = _digits(task, found)
         return None if digits is None else _found(task, digits)
@@ -195,14 +195,10 @@ class Digits(NamedTuple):
 
 
 def _found(task: SumTarget, digits: Digits) -> FoundCells:
-    radix = tuple(cell.largest + 1 for cell in digits.cells)
-    here = replace(task, padded=False, radix=radix, dither=digits.dither)
-    limit, average = best_shares(here, quick=True), digits.messages(False)
     return FoundCells(
         cells=digits.cells,
         mse=task.mse,
         cost=digits.messages(task.padded),
-        limit=average if limit is None else min(limit.messages, average),
         dither=digits.dither,
     )
 
@@ -212,7 +208,7 @@ def _digits(task: SumTarget, found: FoundCells | None) -> Digits | None:
     if shares is None:
         raise PlanningError(
             f"No digits reach an RMSE of {float(task.mse) ** 0.5:.4g} (for values in [0, 1]) with "
-            "this epsilon and so many users; allow a larger error or a larger epsilon"
+            "this epsilon and this number of users; allow a larger error or a larger epsilon"
             + (", or leave the radix open." if task.radix else ".")
         )
     if found is not None and shares.messages > SURELY_MORE * found.cost:
@@ -257,7 +253,7 @@ def settle_digits(task: SumTarget, shares: Shares) -> Digits:
 
 
 def _flood_cost(task: SumTarget, decay: float) -> Callable[[Floats], Floats]:
-    """What so many flood pairs per user cost; in padded reports, beside noise of this decay."""
+    """The cost of flood pairs per user; in padded reports, beside noise of this decay."""
     if task.padded:
         return lambda flood: reserve(np.full_like(flood, decay), flood, 1, task.users)
     return lambda flood: 2 * flood
@@ -286,7 +282,7 @@ def error_left(task: SumTarget, digits: Digits) -> arb:
 
 
 def _best_for_messages(task: SumTarget, messages: float) -> FoundCells:
-    """The least error, within 1 %, for which the digits cost at most so many messages."""
+    """The least error, within 1 %, for which the digits fit into the message budget."""
 
     def found(log_error: float) -> tuple[SumTarget, Digits] | None:
         here = replace(task, mse=Fraction(math.exp(log_error)))

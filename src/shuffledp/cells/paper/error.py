@@ -39,7 +39,7 @@ MASSES_AT_ONCE = 1 << 20
 
 @lru_cache(maxsize=64)
 def noise_of(cell: PaperCell, users: int) -> LatticeLaw:
-    """The law of z_plus − z_minus of so many users together."""
+    """The law of z_plus − z_minus, summed over `users` users."""
     up, down = float(cell.plus_noise.decay), float(cell.minus_noise.decay)
     shape = users / cell.users
     spread = math.sqrt(
@@ -68,7 +68,7 @@ def chances_at_most(
 
 
 def _width(cell: PaperCell, trials: int) -> float:
-    """About how many masses stand for the muted among so many."""
+    """About how many point masses the law of the number of muted users has."""
     return 80 + 20 * math.sqrt(trials * float(cell.mute_probability))
 
 

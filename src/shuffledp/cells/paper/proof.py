@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -179,6 +180,14 @@ def _candidates(value: Callable[[int], arb], near: int) -> list[int] | None:
     return list(range(left, right + 1))
 
 
+def _decimal(number: Fraction) -> float | Decimal:
+    """A number for printing, however large it is."""
+    try:
+        return float(number)
+    except OverflowError:
+        return Decimal(number.numerator) / Decimal(number.denominator)
+
+
 @dataclass(frozen=True)
 class PaperProof:
     """What was shown about a paper's cell: up by its +1 noise, down by the inequality."""
@@ -191,14 +200,14 @@ class PaperProof:
             "shift": self.tightest.shift,
             "value": self.tightest.value,
             "at": self.tightest.at,
-            "margin": f"{float(self.tightest.margin):.6e}",
+            "margin": f"{_decimal(self.tightest.margin):.6e}",
             "precision_bits": self.tightest.precision,
         }
 
     def summary(self) -> str:
         return (
             f"tightest at m = {self.tightest.at} for a change by {self.tightest.shift}: margin "
-            f"{float(self.tightest.margin):.3g}, decided with {self.tightest.precision} bits"
+            f"{_decimal(self.tightest.margin):.3g}, decided with {self.tightest.precision} bits"
         )
 
     def claims(self) -> dict[str, Any]:

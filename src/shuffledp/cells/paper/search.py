@@ -81,7 +81,7 @@ def _root(a: Floats, b: Floats, c: Floats) -> Floats:
 
 
 def propose(task: CellTarget, pairs: int | None = None, zooms: int = GRID_ZOOMS) -> Proposal:
-    """The cheapest point; among those with so many pairs if a number is given."""
+    """The cheapest point; among those with this number of pairs, if given."""
     lowest, epsilon = least_down_epsilon(task), float(task.down)
     places = np.linspace(
         0.02, 1.0, GRID_POINTS
@@ -144,21 +144,6 @@ def _costs(task: CellTarget, down: Floats, pairs: Floats) -> tuple[Floats, Float
         sent = 2 * pairs + task.largest + task.stand_in
         cost = sent / (1 + odds) + (2 * flood + noise) / task.users
     return np.where(possible, cost, np.inf), flood
-
-
-def limit_messages(task: CellTarget) -> float:
-    """What no flood can beat: the fewest messages if the flood cost nothing and pairs could be
-    split (MATH §3)."""
-    lowest, epsilon = least_down_epsilon(task), float(task.down)
-    places, best = np.linspace(0.02, 1.0, 4 * GRID_POINTS), np.inf
-    for _ in range(GRID_ZOOMS):
-        b = lowest + places * (epsilon - lowest)
-        odds = np.maximum(mute_odds(task, b), 1e-300)
-        costs = (2 * _limit_pairs(task, b, odds) + sum(task.shape)) / (1 + odds)
-        at = int(np.argmin(costs))
-        best = min(best, float(costs[at]))
-        places = _zoom(places, at, 1e-6, 1.0)
-    return best
 
 
 def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
@@ -304,19 +289,8 @@ def _on_average(cell: PaperCell, copies: int) -> float:
     return to_float(group.messages_per_user)
 
 
-def free_flood(task: CellTarget, cell: PaperCell, buckets: int) -> float:
-    """The fewest messages of so many copies of which one holds a value, if the flood cost nothing
-    (MATH §3); a cell without pairs is its own limit."""
-    if not cell.input_pairs:
-        return _on_average(cell, buckets)
-    limit = limit_messages(replace(task, stand_in=cell.stand_in))
-    if buckets == 1:
-        return min(limit, to_float(cell.messages_per_user))
-    return buckets * (limit - 1) + 1
-
-
 def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell]:
-    """The least error for so many messages, with or without a stand-in for muted users."""
+    """The least error for `messages` messages, with or without a stand-in for muted users."""
     shapes = [task]
     if task.largest > 1:
         shapes.append(replace(task, stand_in=task.largest // 2))
@@ -327,7 +301,7 @@ def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell
 
 
 def best_for_messages(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell]:
-    """The least error for which a cell costs at most so many messages, and that cell."""
+    """The least error for which a cell fits into the message budget, and that cell."""
     loosest = replace(task, mse=thinning_error(task))
     thin = without_pairs(replace(loosest, stand_in=0))
     if thin is not None and spent(loosest, thin) > messages:
@@ -352,7 +326,7 @@ def best_for_messages(task: CellTarget, messages: float) -> tuple[CellTarget, Pa
 def _within_messages(
     task: CellTarget, most: Fraction, messages: float
 ) -> tuple[CellTarget, PaperCell] | None:
-    """The least error up to `most` for which a proposal costs so many messages, and its cell."""
+    """The least error up to `most` for which a proposal fits the message budget, and its cell."""
     least = Fraction(least_rmse(task)) ** 2
     found: tuple[CellTarget, PaperCell] | None = None
     real = tightest_error(task, (least, most), messages, None)
@@ -446,14 +420,12 @@ def search_cell(
 
 
 def one_cell(task: CellTarget, messages: float | None) -> FoundCells:
-    """One cell: the cheapest for the task's error, or of least error for so many messages."""
+    """One cell: the cheapest for the task's error, or of least error for `max_messages`."""
     if messages is not None:
         task, cell = best_shape(task, messages)
     else:
         cell = cheapest_cell(task)
-    return FoundCells(
-        cells=(cell,), mse=task.mse, cost=spent(task, cell), limit=free_flood(task, cell, 1)
-    )
+    return FoundCells(cells=(cell,), mse=task.mse, cost=spent(task, cell))
 
 
 def search_buckets(
@@ -486,7 +458,6 @@ def cell_of_buckets(
         cells=(cell,),
         mse=task.mse,
         cost=counted_messages([group], task.users, bool(task.padded)),
-        limit=free_flood(task, cell, buckets),
     )
 
 
@@ -534,7 +505,7 @@ def best_split(epsilon: Fraction, task: CellTarget) -> float:
 def _bucket_for_messages(
     epsilon: Fraction, task: CellTarget, messages: float, buckets: int
 ) -> tuple[CellTarget, PaperCell]:
-    """The least error with so many messages in all buckets together, of which one holds 1."""
+    """The least error for this number of messages in all buckets together, of which one holds 1."""
     copies = 1 if task.padded else buckets  # a padded task counts all buckets by itself
     share = (messages + copies - 1) / copies  # as if no bucket were ever muted
     task = min(
@@ -550,6 +521,6 @@ def _bucket_for_messages(
 
 
 def _least(task: CellTarget, messages: float) -> Fraction:
-    """About the least error for so many messages."""
+    """About the least error for this number of messages."""
     ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
     return tightest_error(task, ends, messages, None) or ends[1]

@@ -1,8 +1,9 @@
 """Files of encrypted messages, cut into slices that workers read on their own.
 
-A file is a batch in the service's format ("SDPB", in any order), or clients' reports one after the
-other ("SDP1", all of one task, so that all are equally long). Paths are local, or URIs of an object
-store that pyarrow knows (s3://, gs://, hdfs://, …); every worker must see them.
+A file is a batch in one piece ("SDPB", in any order), or clients' reports one after the other
+("SDP1", all of one task, so that all are equally long), or a part of a batch of the service, whose
+manifest is beside it. Paths are local, or URIs of an object store that pyarrow knows (s3://, gs://,
+hdfs://, …); every worker must see them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ import numpy as np
 from shuffledp.data.sources import file_system, shown
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.ordering import Rows
+from shuffledp.tasks.parts import (
+    MANIFEST_NAME,
+    MOST_MANIFEST_BYTES,
+    Manifest,
+    PartFacts,
+    as_rows,
+    check_part,
+    open_part,
+    part_name,
+)
 from shuffledp.tasks.wire import (
     BATCH_HEADER_BYTES,
     BATCH_MAGIC,
@@ -67,7 +78,7 @@ class MessageFile:
             yield self, first, min(step, self.records - first)
 
     def read(self, first: int, count: int) -> Rows:
-        """So many records from the `first` on, one per row."""
+        """`count` records from the `first` on, one per row."""
         system, inside = file_system(self.path)
         with system.open_input_file(inside) as file:
             data = file.read_at(count * self.width, self.start + first * self.width)
@@ -79,6 +90,89 @@ class MessageFile:
         return rows
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartFile:
+    """A part of a batch, as the service stores it."""
+
+    path: str
+    number: int
+    facts: PartFacts
+    batch_id: bytes
+    secret: bytes | None = None
+    """What the part is encrypted under while it waits; None: it is not."""
+    head = 0
+    messages = 1
+
+    def __repr__(self) -> str:
+        return f"PartFile({self.number})"  # never the secret
+
+    @property
+    def records(self) -> int:
+        """Messages in the part."""
+        return self.facts.rows
+
+    def slices(self) -> Iterator[tuple[PartFile, int, int]]:
+        """The whole part: its digest is that of all its messages."""
+        yield self, 0, self.records
+
+    def read(self, first: int, count: int) -> Rows:
+        """`count` messages from the `first` on; raises `TaskError` if the part is not the one in
+        its manifest."""
+        system, inside = file_system(self.path)
+        try:
+            with system.open_input_file(inside) as file:
+                data: bytes = file.read()
+        except OSError:
+            raise _unreadable(self.path) from None
+        if self.secret is not None:
+            data = open_part(data, self.secret, self.batch_id, self.number)
+        check_part(data, self.facts)
+        return as_rows(data)[first : first + count]
+
+
+Messages = MessageFile | PartFile
+"""A file that workers read slices of."""
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a path names the manifest of a batch, with its parts beside it."""
+    return path.partition("?")[0].rpartition("/")[2] == MANIFEST_NAME
+
+
+def read_manifest(path: str) -> Manifest:
+    """The manifest in a file."""
+    system, inside = file_system(path)
+    try:
+        with system.open_input_stream(inside) as file:
+            return Manifest.from_bytes(file.read(MOST_MANIFEST_BYTES + 1))
+    except OSError:
+        raise _unreadable(path) from None
+
+
+def part_files(manifest: Manifest, folder: str, secret: bytes | None = None) -> list[PartFile]:
+    """The parts of a batch in a folder."""
+    return [
+        PartFile(
+            path=beside(folder, f"/{part_name(number)}"),
+            number=number,
+            facts=facts,
+            batch_id=manifest.header.batch_id,
+            secret=secret,
+        )
+        for number, facts in enumerate(manifest.parts)
+    ]
+
+
+def folder_of(path: str) -> str:
+    """The folder that a manifest is in."""
+    name, mark, settings = path.partition("?") if "://" in path else (path, "", "")
+    return f"{name.rpartition('/')[0] or '.'}{mark}{settings}"
+
+
+def _unreadable(path: str) -> TaskError:
+    return TaskError(f"{shown(path)} cannot be read; check the path, and that workers see it.")
+
+
 def look_at(path: str, number: int, report_size: int) -> MessageFile:
     """The layout of a file of a task, for the number of messages in a report."""
     system, inside = file_system(path)
@@ -87,9 +181,7 @@ def look_at(path: str, number: int, report_size: int) -> MessageFile:
         with system.open_input_file(inside) as file:
             start = file.read_at(min(size or 0, report_bytes(report_size)), 0)
     except (OSError, TypeError):
-        raise TaskError(
-            f"{shown(path)} cannot be read; check the path, and that workers see it."
-        ) from None
+        raise _unreadable(path) from None
     if start[: len(BATCH_MAGIC)] == BATCH_MAGIC:
         return _look_at_batch(path, number, start, size, report_size)
     read_upload(start)

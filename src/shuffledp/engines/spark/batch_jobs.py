@@ -14,8 +14,19 @@ import numpy as np
 from shuffledp.data.sources import file_system, shown
 from shuffledp.documents.files import sync
 from shuffledp.engines.spark import batch_parts as batches
-from shuffledp.engines.spark.batch_files import MessageFile, batch_header, beside, join, look_at
-from shuffledp.engines.spark.batch_parts import OpenPart, part_name
+from shuffledp.engines.spark.batch_files import (
+    MessageFile,
+    Messages,
+    batch_header,
+    beside,
+    folder_of,
+    is_manifest,
+    join,
+    look_at,
+    part_files,
+    read_manifest,
+)
+from shuffledp.engines.spark.batch_parts import OpenPart
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.numbers.exact import checked_confidence
 from shuffledp.release.ledger import Ledger
@@ -23,10 +34,11 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally
 from shuffledp.tasks.ordering import ORDER_SECRET_BYTES
+from shuffledp.tasks.parts import part_name
 from shuffledp.tasks.replays import ReplayMemory
 from shuffledp.tasks.results import OpenedBatch, publish_batch
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import BatchHeader, read_upload
+from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES, BatchHeader, read_upload
 
 
 def shuffle_batch(
@@ -41,13 +53,13 @@ def shuffle_batch(
     """Writes a batch in an order that does not show who sent what: canonical, or uniform under a
     fresh secret.
 
-    Inputs are files of reports, or one batch in any order; a report that came more than once
-    counts once. Ensures: raises unless the batch is as large as the task's rule says; canonical
-    order gives the very bytes that one machine gives.
+    Inputs are files of reports, or one batch in any order: in one file, or the manifest of a batch
+    that the shuffler exported. A report that came more than once counts once. Ensures: raises
+    unless the batch is as large as the task's rule says; canonical order gives the same bytes as on
+    one machine.
     """
     task.verify()
-    files = [look_at(path, number, task.report_size) for number, path in enumerate(inputs)]
-    header, firsts = _header(session, files, task, batch_id)
+    files, header, firsts = _inputs(session, inputs, task, batch_id)
     uniform = (order or task.order) == "uniform"
     secret = SYSTEM.words(ORDER_SECRET_BYTES, np.uint8).tobytes() if uniform else None
     with _folder_beside(target) as folder:
@@ -58,10 +70,24 @@ def shuffle_batch(
         "batch": header.batch_id.hex(),
         "reports": header.reports,
         "messages": sum(counts.values()),
-        "copies_dropped": sum(file.records for file in files) - header.reports if firsts else 0,
+        "copies_dropped": sum(one.records for one in files) - header.reports if firsts else 0,
         "order": "uniform" if uniform else "canonical",
         "sha256": digest.hex(),
     }
+
+
+def _inputs(
+    session: Any, inputs: Sequence[str], task: Task, batch_id: bytes | None
+) -> tuple[Sequence[Messages], BatchHeader, dict[bytes, int]]:
+    """(files, the batch's header, the first positions of repeated reports)."""
+    if any(is_manifest(path) for path in inputs):
+        if len(inputs) > 1:
+            raise TaskError("Give files of reports, or one batch; not several batches.")
+        manifest = read_manifest(inputs[0])
+        _check_task(manifest.header.task_id, task)
+        return part_files(manifest, folder_of(inputs[0])), manifest.header, {}
+    files = [look_at(path, number, task.report_size) for number, path in enumerate(inputs)]
+    return files, *_header(session, files, task, batch_id)
 
 
 def _header(
@@ -110,19 +136,26 @@ def open_batch(
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
     before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
-    hold. Ensures: raises `BatchHeld` and charges nothing if so many messages are bad that the
-    certified noise may be missing; a ledger is charged before anything is released: once per batch,
-    or, where the task asks for noise before publishing, once per call, since every call draws it
-    anew.
+    hold. Ensures: raises `BatchHeld` and charges nothing if bad messages may have taken the
+    certified noise away. A ledger is charged once per batch, before anything is released,
+    and keeps the result: later calls return the same one. A task that asks for noise before
+    publishing needs a ledger, since every result without one would have fresh noise.
     """
     confidence = checked_confidence(confidence)
     task.verify()
-    file = look_at(path, 0, task.report_size)
-    header = _checked_header(file, task, key)
+    files, header = _checked_batch(path, task, key)
+    if ledger is None and task.publish_shares:
+        raise TaskError(
+            "This task asks for noise before publishing, which must be drawn once per batch; "
+            "nothing was opened: give a ledger, which keeps the result."
+        )
     if seen is None:
-        tally = batches.open_parts(session, file, _opening(task, key, ()))
+        tally = batches.open_parts(session, files, _opening(task, key, ()))
     else:
-        tally = _open_remembering(session, file, task, key, Path(seen), header.batch_id.hex())
+        Path(seen).mkdir(parents=True, exist_ok=True)
+        memory, name = ReplayMemory(Path(seen)), header.batch_id.hex()
+        memory.add(other for other in memory.waiting() if other != name)
+        tally = open_remembering(session, files, task, key, memory, name)
     batch = OpenedBatch(
         id=header.batch_id,
         number=1,
@@ -136,25 +169,27 @@ def open_batch(
         ledger=None if ledger is None else Ledger(ledger),
         confidence=confidence,
         implausible_rule=implausible,
-        once=task.publish_noise == "none",
     )
 
 
-def _open_remembering(
-    session: Any, file: MessageFile, task: Task, key: PrivateKey, seen: Path, batch: str
+def open_remembering(
+    session: Any,
+    files: Sequence[Messages],
+    task: Task,
+    key: PrivateKey,
+    memory: ReplayMemory,
+    batch: str,
 ) -> Tally:
-    """What is inside a batch, without the messages that are remembered; its own are remembered
-    from the next batch on, so that the same batch may be opened again before."""
-    seen.mkdir(parents=True, exist_ok=True)
-    memory = ReplayMemory(seen)
-    memory.add(name for name in memory.waiting() if name != batch)
+    """What is inside a batch, without the messages that are remembered. Its own are written to its
+    run, which counts once it is added to the memory: before that, the same batch may be opened
+    again."""
     kept, earlier = memory.run_of(batch), tuple(str(run) for run in memory.files())
     with _folder_beside(str(kept)) as folder:
-        tally = batches.open_parts(session, file, _opening(task, key, earlier, folder))
+        tally = batches.open_parts(session, files, _opening(task, key, earlier, folder))
         join(folder, sorted(os.listdir(folder)), f"{kept}.part", b"")
         sync(Path(f"{kept}.part"))
         os.replace(f"{kept}.part", kept)
-        sync(seen)
+        sync(memory.folder)
     return tally
 
 
@@ -168,20 +203,29 @@ def _opening(task: Task, key: PrivateKey, earlier: tuple[str, ...], folder: str 
     )
 
 
-def _checked_header(file: MessageFile, task: Task, key: PrivateKey) -> BatchHeader:
-    """The header of a batch that the task's rule allows; raises `TaskError` otherwise."""
+def _checked_batch(
+    path: str, task: Task, key: PrivateKey
+) -> tuple[Sequence[Messages], BatchHeader]:
+    """The files and the header of a batch that the task's rule allows; raises `TaskError`
+    otherwise."""
+    if key.public != task.key:
+        raise TaskError("The key is not the one that the task's messages are encrypted for.")
+    if is_manifest(path):
+        manifest = read_manifest(path)
+        size = BATCH_HEADER_BYTES + manifest.messages * MESSAGE_BYTES
+        task.check_batch(manifest.header, size)
+        return part_files(manifest, folder_of(path)), manifest.header
+    file = look_at(path, 0, task.report_size)
     header = batch_header(file)
     if header is None:
         raise TaskError(f"{shown(file.path)} holds reports, not a batch; shuffle it first.")
-    if key.public != task.key:
-        raise TaskError("The key is not the one that the task's messages are encrypted for.")
     task.check_batch(header, header.batch_bytes(task.report_size))
-    return header
+    return [file], header
 
 
 def _check_task(found: bytes, task: Task) -> None:
     if found != task.id:
-        raise TaskError("The messages belong to another task; give the file of their own.")
+        raise TaskError("The messages belong to another task; give the file of that task.")
 
 
 def _check_total(messages: int, header: BatchHeader, task: Task) -> None:

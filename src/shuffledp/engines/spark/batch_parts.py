@@ -11,7 +11,7 @@ batch's secret, for a uniform order), so a task that runs twice writes the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,16 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.data.sources import shown
-from shuffledp.engines.spark.batch_files import MessageFile, write_whole
+from shuffledp.engines.spark.batch_files import MessageFile, Messages, write_whole
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.reports import in_arrow
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.opening import CHUNK_MESSAGES, AllowedNumbers, Opened, Tally, open_chunk
 from shuffledp.tasks.ordering import PAGE_ROWS, Rows, ordered, sort_keys
+from shuffledp.tasks.parts import part_name
 from shuffledp.tasks.replays import first_seen
 from shuffledp.tasks.wire import MESSAGE_BYTES, REPORT_ID_BYTES, REPORT_ID_PART
 
-Slices = list[tuple[MessageFile, int, int]]
+Slices = list[tuple[Messages, int, int]]
 ORDER_PART_BYTES = 32 << 20
 """Bytes of messages that a worker sorts at a time."""
 OPEN_PART_MESSAGES = 100_000
@@ -66,10 +67,10 @@ class Spread:
                     ["part", "data"],
                 )
 
-    def messages(self, file: MessageFile, first: int, count: int) -> Rows:
+    def messages(self, file: Messages, first: int, count: int) -> Rows:
         """The messages of a slice, without those of reports that came before."""
         rows = file.read(first, count)
-        if file.head:
+        if isinstance(file, MessageFile) and file.head:
             _check_heads(file, rows)
             rows = rows[self._counts(file, first, rows)]
         return rows[:, file.head :].reshape(-1, MESSAGE_BYTES)
@@ -114,7 +115,7 @@ def _check_heads(file: MessageFile, rows: Rows) -> None:
 class ReadIds:
     """Reads slices and gives the id of each report with its position."""
 
-    slices: Slices
+    slices: list[tuple[MessageFile, int, int]]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -203,7 +204,7 @@ def first_positions(session: Any, files: list[MessageFile]) -> tuple[int, dict[b
 
 def order_parts(
     session: Any,
-    files: list[MessageFile],
+    files: Sequence[Messages],
     firsts: dict[bytes, int],
     folder: str,
     secret: bytes | None,
@@ -216,9 +217,10 @@ def order_parts(
         return {row[0]: row[1] for row in written.collect()}
 
 
-def open_parts(session: Any, file: MessageFile, work: OpenPart) -> Tally:
+def open_parts(session: Any, files: Sequence[Messages], work: OpenPart) -> Tally:
     """What is inside a batch's messages; the first bytes of each key go to the work's folder."""
-    spread = _spread(session, [file], -(-file.records // OPEN_PART_MESSAGES), None, {})
+    messages = sum(file.records for file in files)
+    spread = _spread(session, files, -(-messages // OPEN_PART_MESSAGES), None, {})
     opened = in_arrow(spread, work, COUNT_COLUMNS)
     with spark_failures():
         rows = opened.groupBy("number").sum("count").collect()
@@ -232,25 +234,20 @@ def open_parts(session: Any, file: MessageFile, work: OpenPart) -> Tally:
     return tally
 
 
-def part_name(part: int) -> str:
-    """The file name of a part; names sort like numbers."""
-    return f"part-{part:07d}"
-
-
 def _spread(
     session: Any,
-    files: list[MessageFile],
+    files: Sequence[Messages],
     parts: int,
     secret: bytes | None,
     firsts: dict[bytes, int],
 ) -> Any:
-    slices = [one for file in files for one in file.slices()]
+    slices: Slices = [one for file in files for one in file.slices()]
     work = Spread(slices=slices, parts=max(1, parts), secret=secret, firsts=firsts)
     spread = in_arrow(_slice_frame(session, slices), work, PART_COLUMNS)
     return spread.repartitionById(work.parts, "part")
 
 
-def _slice_frame(session: Any, slices: Slices) -> Any:
+def _slice_frame(session: Any, slices: Sequence[Any]) -> Any:
     return session.range(0, len(slices), 1, max(1, len(slices)))
 
 

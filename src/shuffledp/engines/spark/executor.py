@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from shuffledp.engines.local import fill_of, finish_of
@@ -20,8 +21,9 @@ from shuffledp.engines.spark.columns import (
     missing_values,
     values_of,
 )
+from shuffledp.engines.spark.conditions import KEEP, with_keep
 from shuffledp.engines.spark.errors import spark_failures
-from shuffledp.engines.spark.joined_columns import combinations, pairs
+from shuffledp.engines.spark.joined_columns import combinations, filtered, pairs, values_beside
 from shuffledp.engines.spark.keyed import JobSecret
 from shuffledp.engines.spark.reports import (
     MOST_PARTS,
@@ -34,6 +36,7 @@ from shuffledp.engines.spark.reports import (
 from shuffledp.engines.spark.rows_per_user import (
     check_user_name,
     of_users,
+    people_in,
     refuse_missing,
     with_users,
 )
@@ -54,11 +57,18 @@ def run(query: Query[R], data: Any) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
     refuse_local_options(query)
     several = rows_per_user(query)
+    where = query.where_text
+    if where:
+        data = with_keep(data, query.where)
     values = _read(query, data, several)
-    check_column(query, values)
+    if not where:  # else it was checked before it was compared
+        check_column(query, values)
     query = query.of_column(column_type(values))
+    if where and query.grouped is None:
+        values, query = filtered(values, query), query.of_filtered()
     if several is not None:
         refuse_missing(values)
+        several = replace(several, people=people_in(values))
         values = of_users(values, several, query.entropy)
         query = several.ask(query)
     protocol, report = drawn(query, values)
@@ -70,7 +80,7 @@ def run(query: Query[R], data: Any) -> R:
         what=query.name,
         note=query.note,
         certificate=certify(protocol).to_dict(),
-        finish=finish_of(query, several),
+        finish=finish_of(query, several, where),
         times=1 if several is None else several.times,
     )
 
@@ -105,6 +115,8 @@ def _read(query: Query[R], data: Any, several: RowsPerUser | None) -> Any:
     fill = fill_of(query)
     if query.columns_together:
         return combinations(data, query, fill, user)
+    if query.where is not None:
+        return values_beside(data, query, {"keep": KEEP, "user": user})
     if several is None:
         return filled(values_of(data, query.column, as_text=query.reads_texts), fill)
     rows = with_users(data, query.column, several.user, as_text=query.reads_texts)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from shuffledp.engines.groups import publish_groups
+from shuffledp.engines.groups import check_no_mean, publish_groups
 from shuffledp.engines.local import fill_of
 from shuffledp.engines.spark.columns import filled, values_of
+from shuffledp.engines.spark.conditions import KEEP, with_keep
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.executor import check_column, drawn, refuse_local_options
-from shuffledp.engines.spark.joined_columns import group_column
+from shuffledp.engines.spark.joined_columns import filtered, group_column, values_beside
 from shuffledp.errors import DataError
 from shuffledp.plans.certificate import certify
 from shuffledp.protocols.results import Estimate
@@ -26,19 +28,29 @@ def answer(query: GroupableQuery, data: Any, groups: Groups) -> GroupsResult:
     refuse_local_options(query)
     check_public(query)
     name = group_column(data, groups)
+    where = query.where_text
+    if where:
+        check_no_mean(query)
+        data = with_keep(data, query.where)
     with spark_failures():
         found = [row[0] for row in data.select(data[name]).distinct().collect()]
     if None in found:
         raise DataError(MISSING_GROUPS)
     labels = public_labels(sorted(found), groups)
     batches = [_of_one(query, data, name, label) for label in labels]
-    return publish_groups(query, batches, labels, groups)
+    asked = query.of_filtered() if where else query
+    return replace(publish_groups(asked, batches, labels, groups), where=where)
 
 
 def _of_one(query: Query[Estimate], data: Any, name: str, label: Label) -> Drawn[Estimate]:
     """The protocol of one public group, and the reports of its users."""
-    rows = values_of(data.where(data[name] == label), query.column, as_text=query.reads_texts)
-    rows = filled(rows, fill_of(query))
+    of_group = data.where(data[name] == label)
+    if query.where is not None:
+        rows = filtered(values_beside(of_group, query, {"keep": KEEP}), query)
+        query = query.of_filtered()
+    else:
+        rows = values_of(of_group, query.column, as_text=query.reads_texts)
+        rows = filled(rows, fill_of(query))
     check_column(query, rows)
     protocol, report = drawn(query, rows)
     return Drawn(protocol, report, certify(protocol).to_dict())

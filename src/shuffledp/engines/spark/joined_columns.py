@@ -15,6 +15,7 @@ from shuffledp.engines.spark.columns import (
     quoted,
     value_expression,
 )
+from shuffledp.engines.spark.conditions import KEEP
 from shuffledp.engines.spark.text_files import TextTable
 from shuffledp.errors import ParameterError
 from shuffledp.queries.base import Query
@@ -45,7 +46,27 @@ def combinations(frame: Any, query: Query[Any], fill: object, user: str | None =
     shown = [when(unknown, lit(-1)).otherwise(code).alias("value")]
     if user is not None:
         shown.append(col(quoted(known_column(user, frame.columns))).alias("user"))
+    if query.where is not None:
+        shown.append(col(KEEP).alias("keep"))
     return frame.select(*shown)
+
+
+def filtered(values: Any, query: Query[Any]) -> Any:
+    """The column `value` in which rows with a false `keep` say nothing; ids of users stay."""
+    from pyspark.sql.functions import col, lit, when
+
+    outside = query.filtered_value
+    if outside is None:
+        raise ParameterError(
+            f"On Spark, {query.name} is about all rows; leave where out, or use shuffledp without "
+            "Spark."
+        )
+    kinds = {"truth": "long", "whole": "long", "real": "double"}
+    kind = "string" if isinstance(outside, str) else kinds[column_type(values)]
+    value = col("value").cast(kind)
+    kept = when(col("value").isNull(), lit(None)).when(col("keep"), value)
+    others = [name for name in values.columns if name == "user"]
+    return values.select(kept.otherwise(lit(outside).cast(kind)).alias("value"), *others)
 
 
 def group_column(frame: Any, groups: Groups) -> str:
@@ -70,14 +91,18 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
 
     groups, asked = query.grouped, query.of_each_group
     assert groups is not None and groups.labels is not None
-    name = group_column(frame, groups)
-    rows = values_beside(frame, asked, {"label": name, "user": user})
+    name = None if groups.all_in_one else group_column(frame, groups)
+    beside = {"label": name, "user": user, "keep": KEEP if query.where is not None else None}
+    rows = values_beside(frame, asked, beside)
+    if name is None:
+        rows = rows.withColumn("label", lit(groups.labels[0]))
     kind = rows.schema["label"].dataType
     listed = array(*(lit(label).cast(kind) for label in groups.labels))
-    number = array_position(listed, col("label"))
-    pair = struct(
-        (number - 1).cast("long").alias("group"), col("value").cast("double").alias("value")
-    )
+    number, value = array_position(listed, col("label")) - 1, col("value").cast("double")
+    if query.where is not None:  # the other rows are a separate group
+        number = when(col("keep"), number).otherwise(lit(len(groups.labels)))
+        value = when(col("keep"), value).otherwise(lit(query.least_value))
+    pair = struct(number.cast("long").alias("group"), value.alias("value"))
     whole = when(col("label").isNotNull() & col("value").isNotNull(), pair).alias("value")
     return rows.select(whole, *(["user"] if user is not None else []))
 

@@ -5,7 +5,8 @@
     Python   encode ──▶ tally ──▶ one exact draw of this part's share of noise, keyed by
              (the job's secret, the part's number)
     JVM      add up the parts' reports, cell by cell
-    driver   one row per cell: +1s and −1s with their noise. Never a row of data, nor a true count
+    driver   one row per cell with messages: +1s and −1s with their noise. Never a row of data, nor
+             a true count
 
 A protocol depends on the number of users. Where a grouped column is sure to have few values, one
 task gets them all and plans itself, so that one job does everything; otherwise a first job counts.
@@ -49,8 +50,9 @@ from shuffledp.protocols.results import Result
 Values = NDArray[Any]
 Batches = Iterable[Any]
 REPORT_SCHEMA = "cell long, said string, plus long, minus long, users long"
-REFUSED, PLANNED = -1, -2
-"""In place of a cell: a refusal, and the protocol that was planned; both in `said`."""
+FIRST, REFUSED, PLANNED = 0, -1, -2
+"""The first cell; in place of a cell: a refusal, and the protocol that was planned, both in
+`said`."""
 REFUSALS: dict[str, Callable[..., ShuffleDPError]] = {
     error.__name__: error for error in (ParameterError, DataError, PlanningError, ShortBatchError)
 }
@@ -68,7 +70,8 @@ class PartWork:
     per_user: bool = False
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        """One row per cell with this part's report; or one with the sentence of a refusal."""
+        """One row per cell that this part's report has messages for, and one for the first cell; or
+        one with the sentence of a refusal."""
         protocol = protocol_from_dict(self.protocol)
         entropy = self.secret.part(_part_number())
         try:
@@ -77,8 +80,9 @@ class PartWork:
             yield _refused(error)
             return
         if report is not None:
-            cells = range(len(report.plus))
-            yield _row_batch(cells, report.plus, report.minus, report.users, "")
+            sent = np.flatnonzero((report.plus != 0) | (report.minus != 0))
+            cells = np.union1d([FIRST], sent)  # the first one carries the number of users
+            yield _row_batch(cells, report.plus[cells], report.minus[cells], report.users, "")
 
     def report(
         self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
@@ -169,18 +173,20 @@ def added_up(frame: Any, work: PartWork) -> Report:
     """
     noised = in_arrow(frame, work, REPORT_SCHEMA)
     added = noised.groupBy("cell", "said").sum("plus", "minus", "users")
-    return _report(_collected(added.toDF("cell", "said", "plus", "minus", "users")), work.secret)
+    rows = _collected(added.toDF("cell", "said", "plus", "minus", "users"))
+    return _report(rows, protocol_from_dict(work.protocol), work.secret)
 
 
 def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Protocol[Any], Report]:
     """The protocol for the users in a frame that is one part, and their report; in one job."""
     planned, *rows = _collected(in_arrow(frame, work, REPORT_SCHEMA))
-    if [row[0] for row in rows] != list(range(len(rows))):
+    if len({row[0] for row in rows}) < len(rows):
         raise ClusterError(
             "Spark split what it was told to keep in one part; nothing was "
             "released: report this with the versions of Spark and Python."
         )
-    return protocol_from_dict(json.loads(planned[1])), _report(rows, work.secret)
+    protocol = protocol_from_dict(json.loads(planned[1]))
+    return protocol, _report(rows, protocol, work.secret)
 
 
 def _collected(noised: Any) -> list[Any]:
@@ -196,8 +202,11 @@ def _collected(noised: Any) -> list[Any]:
     return sorted(rows, key=lambda row: int(row[0]))
 
 
-def _report(rows: list[Any], secret: JobSecret) -> Report:
-    plus, minus = (np.array([row[at] for row in rows], np.int64) for at in (2, 3))
+def _report(rows: list[Any], protocol: Protocol[Any], secret: JobSecret) -> Report:
+    cells = np.array([row[0] for row in rows], np.int64)
+    plus, minus = np.zeros((2, protocol.counters), np.int64)
+    for side, at in ((plus, 2), (minus, 3)):
+        side[cells] = [row[at] for row in rows]
     return Report(users=rows[0][4], plus=plus, minus=minus, seeded=secret.seeded)
 
 

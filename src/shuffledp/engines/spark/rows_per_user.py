@@ -53,6 +53,12 @@ def refuse_missing(rows: Any) -> None:
         raise DataError(MISSING_IDS)
 
 
+def people_in(rows: Any) -> int:
+    """How many different users there are."""
+    with spark_failures():
+        return int(rows.selectExpr("count(distinct user)").collect()[0][0])
+
+
 def of_users(rows: Any, several: RowsPerUser, entropy: Entropy) -> Any:
     """The rows of each user that are kept, or their sums, as the column `value` alone."""
     left = _summed(rows) if several.rows is None else _kept(rows, several.rows, entropy)

@@ -12,8 +12,9 @@ import codecs
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.data.arrays import MISSING
+from shuffledp.data.arrays import MISSING, ColumnType
 from shuffledp.data.columns import known_column
+from shuffledp.data.headers import looks_like_value, warn_of_header
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.errors import DataError, ParameterError
 
@@ -33,6 +34,14 @@ PATTERNS = {
     "double": r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?",
 }
 """How values of each of Spark's types are written, in the order in which types are tried."""
+TYPES: dict[str, ColumnType] = {
+    "bigint": "whole",
+    "boolean": "truth",
+    "date": "date",
+    "timestamp_ntz": "time",
+    "double": "real",
+}
+"""What a column of each of these types holds."""
 UNCLEAR = (
     r"(?i)\s*([-+]?[0-9.][-0-9.,:/+eETZ\s]*|[-+]?(inf|infinity|nan)|0x[0-9a-f]+|true|false)\s*"
 )
@@ -67,7 +76,21 @@ class TextTable:
         with spark_failures(UNREADABLE):
             self._check(texts)
             kind = "string" if as_text else _kind(texts)
+            self._warn_of_header(name, kind, texts)
         return texts.selectExpr(f"cast(value as {kind}) as {quoted}", *ids)
+
+    @staticmethod
+    def _warn_of_header(name: str, kind: str, texts: Any) -> None:
+        """Warns where the column's name looks like one of its values."""
+        from pyspark.sql.functions import col
+
+        holds = TYPES.get(kind)
+        if holds is None:
+            like_data = not texts.filter(col("value") == name).isEmpty()
+        else:
+            like_data = looks_like_value(name, holds)
+        if like_data:
+            warn_of_header("the file")
 
     def _check(self, texts: Any) -> None:
         """Refuses what Spark would pass over in silence: bytes that are no text, and, in a file of

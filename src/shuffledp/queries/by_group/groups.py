@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from shuffledp.data.arrays import MISSING, ColumnType, Values, as_labels
-from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.data.columns import Column, FileFormat, check_index, column_of
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
 from shuffledp.queries.by_group.protocol import UNKNOWN_GROUP, checked_groups
 from shuffledp.queries.checks import looks_typed
-from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.histogram.protocol import Label, encode_labels
 from shuffledp.queries.options import QueryOptions
 
 GroupsBy = str | Sequence[Label]
@@ -38,6 +38,11 @@ class Groups:
     def name(self) -> str:
         """The column's name, for results."""
         return self.by if isinstance(self.by, str) else "group"
+
+    @property
+    def all_in_one(self) -> bool:
+        """Whether there is no column of groups: all rows are in the one that is declared."""
+        return self.by is None
 
     @property
     def reads_texts(self) -> bool:
@@ -82,7 +87,7 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
 
 
 def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) -> Values:
-    """The group of every row, as it stands in the data."""
+    """The group of every row: its number if groups are declared and private, else its label."""
     file_format = FileFormat(
         encoding=options.encoding, delimiter=options.delimiter, as_text=groups.reads_texts
     )
@@ -90,16 +95,45 @@ def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) ->
         if isinstance(groups.by, str):
             column = column_of(data, groups.by, file_format)
         elif isinstance(groups.by, Iterable):
+            check_index(data, groups.by, "by")
             column = column_of(groups.by)
         else:
             raise ParameterError("by must be the name of a column, or a list of labels.")
         groups.check(column.holds)
+        if groups.labels is not None and not groups.public and column.coded is not None:
+            return _checked_rows(_numbers_of(column, groups.labels), rows)
         labels = np.concatenate(list(column.batches()))
     except DataError as error:
         raise DataError(MISSING_GROUPS) if str(error) == MISSING else error from None
+    if groups.labels is not None and not groups.public:
+        labels = group_numbers(labels, groups.labels)
+    return _checked_rows(labels, rows)
+
+
+def _checked_rows(labels: Values, rows: int) -> Values:
     if len(labels) != rows:
         raise DataError("There must be a group for every row, and no more.")
     return labels
+
+
+def _numbers_of(column: Column, declared: tuple[Label, ...]) -> Values:
+    """The number of every row's group, by looking up each different text once."""
+    assert column.coded is not None
+    found = []
+    for coded in column.coded():
+        numbers = np.zeros(len(coded.names), np.int64)
+        there = np.flatnonzero(np.bincount(coded.codes, minlength=len(coded.names)))
+        numbers[there] = group_numbers(coded.names[there], declared)
+        found.append(numbers[coded.codes])
+    return np.concatenate(found)
+
+
+def group_numbers(labels: Values, declared: tuple[Label, ...]) -> Values:
+    """The number of each label among the declared groups; refuses others."""
+    try:
+        return encode_labels(labels, declared, None)
+    except ValueOutOfRange:
+        raise ValueOutOfRange(UNKNOWN_GROUP) from None
 
 
 def public_labels(found: Sequence[Label], groups: Groups) -> tuple[Label, ...]:

@@ -78,11 +78,10 @@ class _Asked:
 
 
 class _Found(NamedTuple):
-    """The cells that were chosen, and the fewest messages that such cells could need."""
+    """The cells that were chosen."""
 
     digits: tuple[DirectedCell, ...]
     sizes: DirectedCell | None
-    limit: float
 
 
 def plan_by_group(
@@ -113,7 +112,7 @@ def plan_by_group(
                 real sums and means).
         rmse: Or: the root mean squared error allowed in each group; of a mean, in a group that has
                 an equal part of all users.
-        max_messages: Or: the least error with at most so many messages per user (for counts and
+        max_messages: Or: the least error with at most this many messages per user (for counts and
                 integer sums).
         padded: Whether messages are counted at most, as every report of the service carries them.
         expected: How many users the error is forecast for, if more than `users` may come.
@@ -165,9 +164,7 @@ def plan_by_group(
         digits=found.digits,
         sizes=found.sizes,
     )
-    return Plan.of(
-        protocol, asked.target, come, central_rmse=asked.central_rmse(), limit=found.limit
-    )
+    return Plan.of(protocol, asked.target, come, central_rmse=asked.central_rmse())
 
 
 def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fraction, Fraction]:
@@ -190,7 +187,7 @@ def _whole_numbers(asked: _Asked) -> _Found:
     target = asked.target
     wanted = _cell_target(asked, int(asked.high), target.mse(asked.central_whole()))
     found = search_buckets(asked.epsilon, wanted, target.messages, asked.groups)
-    return _Found((_directed(found.cell, asked.epsilon),), None, found.limit)
+    return _Found((_directed(found.cell, asked.epsilon),), None)
 
 
 def _reals(asked: _Asked) -> _Found:
@@ -208,12 +205,11 @@ def _reals(asked: _Asked) -> _Found:
     choice = search_digits(task, None)
     digits = tuple(DirectedCell(independent_cell(cell), cell.up_loss) for cell in choice.cells)
     if not share:
-        return _Found(digits, None, asked.groups * choice.limit)
+        return _Found(digits, None)
     budget = asked.epsilon - 2 * sum((cell.up_loss for cell in choice.cells), start=Fraction(0))
     mse = allowed * central[1] / whole_error / asked.size_weight**2
     sizes = search_buckets(budget, _cell_target(asked, 1, mse), None, asked.groups)
-    limit = asked.groups * choice.limit + sizes.limit
-    return _Found(digits, _directed(sizes.cell, budget), limit)
+    return _Found(digits, _directed(sizes.cell, budget))
 
 
 def _cell_target(asked: _Asked, largest: int, mse: Fraction) -> CellTarget:

@@ -1,6 +1,6 @@
 """Counts, sums and means by group, where nobody may learn which group a user is in (MATH §17).
 
-A user holds a pair: its group and a value. The value's digits go to the cells of its own group's
+A user holds a pair: its group and a value. The value's digits go to the cells of that group's
 copies, and every other copy gets 0. Moving a user to another group lowers the digits in one group's
 copies and raises them in another's, on independent randomness, so the loss is the sum over the
 digits of up + down. Where the sizes of groups are needed (means, and sums of values whose lower
@@ -106,7 +106,8 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             )
         if self.sizes is not None and self.sizes.cell.largest != 1:
             raise ParameterError("Sizes of groups need a cell for the values 0 and 1.")
-        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == self.values.grid
+        grid = self.values.grid  # refuses digits and bounds that do not fit
+        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == grid
         if self.whole and not one_digit:
             raise ParameterError("Whole numbers by group are one digit from 0 on.")
         if self.answer == COUNT and self.high != 1:
@@ -232,6 +233,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             joint_low=found.joint_low,
             joint_high=found.joint_high,
             sizes=found.sizes,
+            possible=self.possible(view.users),
             confidence=confidence,
             rmse=found.rmse,
             epsilon=self.epsilon,
@@ -250,6 +252,12 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         its lower bound, of a mean as much as the largest value."""
         worth = self.high - self.low if self.answer == MEAN else abs(self.low)
         return float(worth / self.values.step)
+
+    def possible(self, users: int) -> tuple[float, float]:
+        low, high = float(self.low), float(self.high)
+        if self.answer == MEAN:
+            return low, high
+        return users * min(low, 0.0), users * max(high, 0.0)
 
     def rmse(self, users: int) -> float:
         """A group's root mean squared error at the worst data: all users in this group; of a mean,

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.cells.base import CELL_EPSILON
 from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.documents.schema import Flag, Listing, OneOf, Real, Record, Text
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ParameterError
 from shuffledp.plans.certificate_schema import SENTENCE
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
@@ -21,9 +22,9 @@ from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Grouping, Query, query
 from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
-from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, UNKNOWN_GROUP, ByGroupProtocol
+from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, ByGroupProtocol
 from shuffledp.queries.by_group.result import ANSWERS, GroupsResult
-from shuffledp.queries.histogram.protocol import Label, encode_labels
+from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import (
     BOUND,
@@ -40,6 +41,8 @@ GROUPS = Option(
     read=listed_typed,
     written=LIST_WRITTEN,
 )
+KEPT, FILTERED, LEAST_WHOLE = "kept", "(filtered out)", -(2**63)
+"""Labels of the rows that `where` keeps, and of those that it leaves out."""
 DIRECTED = Record({"cell": CELL, "down": CELL_EPSILON})
 
 
@@ -122,7 +125,10 @@ class ByGroupQuery(Query[GroupsResult]):
             )
         if inner.protocol is not None:
             raise ParameterError("No other protocol answers by group; leave protocol out.")
-        return cls(**inner.options(), inner=inner.of_all_users(), labels=groups.labels, said=groups)
+        labels = groups.labels
+        if inner.where is not None:
+            labels = (*labels, filtered_label(labels))
+        return cls(**inner.options(), inner=inner.of_all_users(), labels=labels, said=groups)
 
     @property
     def grouped(self) -> Groups | None:
@@ -147,23 +153,39 @@ class ByGroupQuery(Query[GroupsResult]):
     def for_planning(self) -> Self:
         return super().for_planning().changed(inner=self.inner.for_planning(), said=None)
 
-    def pairs(self, labels: Values, values: Values) -> Values:
-        """Each row's group by its number, beside its prepared value."""
+    def pairs(
+        self, labels: Values | None, values: Values, kept: NDArray[np.bool_] | None = None
+    ) -> Values:
         found = np.zeros(len(values), PAIR)
-        try:
-            found["group"] = encode_labels(labels, self.labels, None)
-        except ValueOutOfRange:
-            raise ValueOutOfRange(UNKNOWN_GROUP) from None
+        assert self.said is not None and self.said.labels is not None
+        if labels is not None:
+            found["group"] = labels
         found["value"] = values
+        if kept is not None:  # the others are a separate group
+            found[~kept] = (len(self.labels) - 1, self.least_value)
         return found
+
+    @property
+    def least_value(self) -> float:
+        """The least value that a row may hold."""
+        bounds = self.inner.for_groups().bounds
+        return 0.0 if bounds is None else float(bounds[0])
 
     def grouping(self, holds: ColumnType) -> Grouping | None:
         return Grouping(few_values=False) if self.inner.for_groups().bounds is None else None
 
     def finish(self, result: GroupsResult) -> GroupsResult:
-        assert self.said is not None
+        assert self.said is not None and self.said.labels is not None
         clamped = self.inner.for_groups().clamp
-        return replace(result, by=self.said.name, clamped=clamped)
+        shown = result.first(len(self.said.labels))
+        return replace(shown, by=self.said.name, clamped=clamped)
+
+
+def filtered_label(labels: tuple[Label, ...]) -> Label:
+    """A label of the same type for the rows that `where` leaves out; it is none of the labels."""
+    if isinstance(labels[0], str):
+        return next(name for name in (FILTERED, f"{FILTERED} ") if name not in labels)
+    return LEAST_WHOLE
 
 
 def check_public(query: GroupableQuery) -> None:

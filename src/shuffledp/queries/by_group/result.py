@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.exact import counted, decimals, percent
+from shuffledp.numbers.exact import decimals, percent
 from shuffledp.protocols.frames import data_frame
-from shuffledp.protocols.results import Result
+from shuffledp.protocols.results import WHERE_NOTE, Result
 
 Floats = NDArray[np.float64]
 COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
@@ -26,7 +26,7 @@ RATIO_NOTE = (
     "bounds: it is not unbiased, and in a small group it says little, as its interval shows"
 )
 PUBLIC_NOTE = (
-    "Groups are public and composed in parallel: each is a release of its own for the whole "
+    "Groups are public and composed in parallel: each is a separate release for the whole "
     "epsilon, and every user is in one"
 )
 
@@ -50,18 +50,49 @@ class GroupsResult(Result):
     sizes: Floats | None = None
     """How many users each group has: exactly where groups are public, estimated for private means
     and sums that need it; None where it is not known."""
+    possible: tuple[Any, Any] = (-np.inf, np.inf)
+    """The least and the largest possible answer, of all groups or of each."""
     public: bool = False
     """Whether groups are public: then each is a separate release."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.values + 0.0)
+        for name in ("low", "high", "joint_low", "joint_high"):
+            ends = np.clip(getattr(self, name), *self.possible) + 0.0
+            object.__setattr__(self, name, ends)
+
+    @property
+    def clipped(self) -> Floats:
+        """The estimates, or the possible answers nearest to them."""
+        return np.clip(self.values, *self.possible) + 0.0
+
     @property
     def about(self) -> str:
-        if self.public:
-            return f"{PUBLIC_NOTE}."
-        return f"{RATIO_NOTE}. {PRIVATE_NOTE}." if self.answer == MEAN else f"{PRIVATE_NOTE}."
+        notes = [PUBLIC_NOTE] if self.public else [PRIVATE_NOTE]
+        if self.answer == MEAN and not self.public:
+            notes.insert(0, RATIO_NOTE)
+        return " ".join(f"{note}." for note in (*notes, *([WHERE_NOTE] * bool(self.where))))
 
     def rows(self) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return self._rows(self.values)
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return self._rows(self.clipped)
+
+    def _rows(self, values: Floats) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
+
+    def first(self, groups: int) -> GroupsResult:
+        """The same result for the first groups alone."""
+        if groups == len(self.labels):
+            return self
+        names = ("labels", "values", "low", "high", "joint_low", "joint_high", "sizes")
+        parts: dict[str, Any] = {}
+        for name in names:
+            whole = getattr(self, name)
+            parts[name] = None if whole is None else whole[:groups]
+        return replace(self, **parts)
 
     def clamp(self, low: float, high: float) -> GroupsResult:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
@@ -70,13 +101,14 @@ class GroupsResult(Result):
         return replace(self, clamped=True, **cut)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One row per group: its label, estimate, low, high, joint ends, and size where known.
+        """One row per group: its label, estimate, clipped, low, high, joint ends, and size where
+        known.
 
         `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
         """
         columns: dict[str, list[Any]] = {self.by: list(self.labels)}
         names = {"estimate": "values"} | {
-            name: name for name in ("low", "high", "joint_low", "joint_high", "sizes")
+            name: name for name in ("clipped", "low", "high", "joint_low", "joint_high", "sizes")
         }
         for name, field in names.items():
             numbers = getattr(self, field)
@@ -96,6 +128,7 @@ class GroupsResult(Result):
                 {
                     "label": label,
                     "estimate": float(value),
+                    "clipped": float(self.clipped[place]),
                     "interval": [float(low), float(high)],
                     "joint_interval": joint,
                     **size,
@@ -118,8 +151,8 @@ class GroupsResult(Result):
             for name, value, low, high in self.texts()
         ]
         head = (
-            f"{self.answer} by {self.by} of {counted(self.users, 'user')}, ε = "
-            f"{float(self.epsilon):g}, {percent(self.confidence)} intervals, RMSE "
-            f"{self.rmse:,.{decimals(self.rmse)}f} at most{self.marks()}"
+            f"{self.answer} by {self.by}, ε = {float(self.epsilon):g}, "
+            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} at "
+            f"most; {self.public_number()}{self.marks()}"
         )
         return "\n".join([head, *lines, f"{self.about}"])

@@ -32,7 +32,7 @@ def plan_count(
                 another target is given.
         rmse: Or: the root mean squared error allowed.
         relative_error: Beside one of these: or within this part of the true count, if that is more.
-        max_messages: Or: the least error with at most so many messages per user.
+        max_messages: Or: the least error with at most this many messages per user.
         padded: Whether messages are counted at most, as every report of the service carries them,
                 instead of on average.
         expected: How many users the error is forecast for, if more than `users` may come.

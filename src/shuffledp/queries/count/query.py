@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import NOT_A_TRUTH, comparable, zeros_and_ones
 from shuffledp.errors import ValueOutOfRange
@@ -74,6 +77,16 @@ class CountQuery(GroupableQuery):
 
     def prepare(self, values: Values) -> Values:
         return zeros_and_ones(values)
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        return np.where(kept, values, 0)
+
+    @property
+    def filtered_value(self) -> int:
+        return 0
+
+    def of_filtered(self) -> CountQuery:
+        return self.changed(where=None, equals=None)
 
     @property
     def reads_texts(self) -> bool:

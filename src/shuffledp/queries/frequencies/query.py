@@ -4,38 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Annotated, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values, as_labels
 from shuffledp.data.values import WORDS
-from shuffledp.documents.schema import (
-    Either,
-    Listing,
-    Pattern,
-    Rational,
-    Schema,
-    Text,
-    Whole,
-)
+from shuffledp.documents.schema import Either, Listing, Pattern, Schema, Text, Whole
 from shuffledp.errors import ValueOutOfRange
-from shuffledp.numbers.exact import ExactNumber, positive_as_written
+from shuffledp.numbers.exact import ExactNumber, whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES, SEED_BYTES, checked_candidates
-from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD, plan_frequencies
-from shuffledp.queries.frequencies.protocol import (
-    MOST_CELLS_PER_GROUP,
-    MOST_GROUPS,
-    FrequenciesProtocol,
-)
+from shuffledp.queries.frequencies.planner import DEFAULT_COUNT, plan_frequencies
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import (
@@ -44,19 +31,19 @@ from shuffledp.queries.records import (
     LONGEST_LABEL,
     protocol_record,
 )
-from shuffledp.queries.texts import LIST_WRITTEN, listed, power
+from shuffledp.queries.texts import LIST_WRITTEN, listed
 
 CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, 2**64 - 1)))
-HASHED_GROUPS: dict[str, Schema] = {
-    "users": Whole(1, MOST_USERS),
-    "groups": Whole(1, MOST_GROUPS),
-    "cells_per_group": Whole(2, MOST_CELLS_PER_GROUP),
+HASHED: dict[str, Schema] = {
     "cell": CELL,
-    "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
     "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
-    "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
 }
-"""What the JSON of a protocol with hashed groups of users holds."""
+"""What the JSON of a protocol with hashed labels holds."""
+
+
+def most_messages(given: ExactNumber | None) -> int | None:
+    """The most messages in a report, as the planner takes it."""
+    return None if given is None else whole(given, "max_messages")
 
 
 @query(
@@ -64,38 +51,35 @@ HASHED_GROUPS: dict[str, Schema] = {
     example="--column way --candidates walk,bike",
     planner=plan_frequencies,
     finds_epsilon=False,
-    plan_example="--domain 2^64",
-    plan_options={
-        "domain": Option(
-            "Values are whole numbers below this, e.g. 1e6 or 2^64; default any value.",
-            "D",
-            read=power,
-        )
-    },
+    plan_example="--candidates walk,bike",
     protocol=FrequenciesProtocol,
-    protocol_json=protocol_record("frequencies", HASHED_GROUPS),
+    protocol_json=protocol_record(
+        "frequencies", {**HASHED, "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES)}
+    ),
     result_json={"buckets": Listing(BUCKET, 0, MOST_CANDIDATES)},
     studio=StudioWords(
         asks="how many people give some of very many possible answers",
         about="the number of people for each answer looked for",
         finds=("messages", "error"),
-        condition="where people's answers are spread over a thousand or more",
-        curve=tuple({"max_messages": most} for most in (4000, 1000, 300, 100, 40)),
-        without=("spread",),
+        condition="unless a frequent answer shares its buckets",
+        curve=tuple({"max_messages": most} for most in (100, 50, 25, 13)),
+        without=("error_at",),
     ),
 )
 class FrequenciesQuery(Query[HistogramResult]):
     """How many rows of a column hold each candidate, whatever other values there are.
 
-    Each row is one user. Unlike a histogram, this costs the same for any domain: users are counted
-    in groups by a public hash of their value. Estimates are unbiased and ε-differentially private
-    in the shuffle model. Their error is larger than a histogram's, which is used where it is
-    better.
+    Each row is one user. Up to 10,000 candidates are counted by a histogram, with all other values
+    in one more bucket. Without candidates, values are hashed to a table of about as many buckets as
+    there are rows, at the same cost for any domain; the result can then be asked about any label.
+    Both are ε-differentially private in the shuffle model, proved by the certificate. The error
+    follows the count: it is small for rare labels.
 
     Returns:
         A `HistogramResult`: `labels`, `values`, an interval `low` … `high` for each and
         `joint_low` … `joint_high` for all at once, `rmse`, `certificate`, `to_frame()`, `plot()`,
-        `to_dict()`; where groups were counted, also `frequency(label)` and `showing(labels)`.
+        `to_dict()`; from a table also `frequency(label)` and `showing(labels)`. Intervals of a
+        table include what other labels in the same bucket add.
 
     >>> import shuffledp
     >>> words = ["the", "of", "and", "of"] * 5_000
@@ -109,7 +93,7 @@ class FrequenciesQuery(Query[HistogramResult]):
         Iterable[Label],
         Option(
             "The labels to show, all texts or all whole numbers, known without the data; at most "
-            "100,000. The result can be asked about others at no cost in ε.",
+            "100,000. Without them, ask the result about labels at no further cost in ε.",
             "L,L,…",
             read=listed,
             written=LIST_WRITTEN,
@@ -117,15 +101,10 @@ class FrequenciesQuery(Query[HistogramResult]):
             plans=True,
         ),
     ] = ()
-    spread: Annotated[
-        ExactNumber,
-        Option(
-            "Plan the error as if values were spread evenly over this many labels: 1 over the "
-            "probability that two rows hold the same.",
-            "S",
-            plans=True,
-        ),
-    ] = DEFAULT_SPREAD
+    error_at: Annotated[
+        int,
+        Option("Make the error least for a label that this many users hold.", "F", plans=True),
+    ] = DEFAULT_COUNT
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,7 +113,7 @@ class FrequenciesQuery(Query[HistogramResult]):
             names = as_labels(names)
         self._store(
             candidates=checked_candidates(names),
-            spread=positive_as_written(self.spread, "spread"),
+            error_at=whole(self.error_at, "error_at", least=0),
         )
 
     @property
@@ -144,7 +123,13 @@ class FrequenciesQuery(Query[HistogramResult]):
 
     def make_plan(self, users: int) -> Plan[HistogramResult]:
         return plan_frequencies(
-            users, self.epsilon, candidates=self.shown, spread=self.spread, **self.targets()
+            users,
+            self.epsilon,
+            candidates=self.shown,
+            error_at=self.error_at,
+            rmse=self.rmse,
+            max_messages=most_messages(self.max_messages),
+            expected=self.expected,
         )
 
     @property
@@ -163,6 +148,14 @@ class FrequenciesQuery(Query[HistogramResult]):
                 f"The column holds {WORDS[holds]}, and no candidate is one; give candidates of the "
                 "column's type."
             )
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        """Rows that are not kept hold labels of 62 random bits, which no candidate is: what they
+        add to the estimate of a candidate has the mean 0."""
+        numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
+        found = values.copy()
+        found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)
+        return found
 
     def truth(self, values: Values) -> list[float]:
         return [float(np.count_nonzero(values == label)) for label in self.shown]

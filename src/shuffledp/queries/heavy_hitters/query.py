@@ -2,111 +2,85 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from shuffledp.data.arrays import ColumnType
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS
-from shuffledp.documents.schema import Rational, Text, Whole
-from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.numbers.exact import ExactNumber, positive_as_written, whole
+from shuffledp.documents.schema import Listing, Record, Text, Whole
+from shuffledp.errors import ValueOutOfRange
 from shuffledp.plans.plan import Plan
 from shuffledp.queries.base import Query, query
 from shuffledp.queries.calls import call
-from shuffledp.queries.frequencies.query import HASHED_GROUPS
-from shuffledp.queries.frequencies.result import FrequenciesResult
-from shuffledp.queries.heavy_hitters.planner import (
-    DEFAULT_LENGTH,
-    DEFAULT_TREE_SPREAD,
-    LETTERS,
-    plan_heavy_hitters,
+from shuffledp.queries.frequencies.query import HASHED, most_messages
+from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
+from shuffledp.queries.heavy_hitters.protocol import (
+    LEAST_ID_BITS,
+    MOST_ID_BITS,
+    HeavyHittersProtocol,
 )
-from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
-from shuffledp.queries.options import Option
-from shuffledp.queries.records import protocol_record
+from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
+from shuffledp.queries.records import ESTIMATE, INTERVAL, protocol_record
 
-LONGEST_WORD = 64
+LONGEST_WORD, MOST_WORDS = 10**6, 10**6
+"""In a published result."""
+WORD = Record({"label": Text(LONGEST_WORD), **ESTIMATE, "joint_interval": INTERVAL})
+
+
+RANDOM_LETTERS = 24
+"""Of the words of rows that `where` leaves out: 96 random bits."""
 
 
 @query(
     "heavy-hitters",
-    example="--column way --length 4",
+    example="--column way",
     planner=plan_heavy_hitters,
     finds_epsilon=False,
-    plan_example="--length 4",
     protocol=HeavyHittersProtocol,
     protocol_json=protocol_record(
-        "heavy-hitters",
-        {
-            **HASHED_GROUPS,
-            "alphabet": Text(1_000, 1),
-            "step": Whole(1, 4),
-            "levels": Whole(1, LONGEST_WORD),
-            "threshold": Rational(Fraction(0), Fraction(1)),
-        },
+        "heavy-hitters", {**HASHED, "id_bits": Whole(LEAST_ID_BITS, MOST_ID_BITS)}
     ),
+    result_json={"buckets": Listing(WORD, 0, MOST_WORDS)},
 )
-class HeavyHittersQuery(Query[FrequenciesResult]):
+class HeavyHittersQuery(Query[HeavyHittersResult]):
     """The frequent words of a column of texts, found without a list of candidates.
 
-    Each row is one user with one word. Users are split over the levels of a tree of prefixes, so
-    that one release answers all levels; the plan says how likely words of each frequency are found.
-    Words are shown because they came out large, so the smallest ones tend to be overestimated; the
-    lower ends of the intervals account for that.
+    Each row is one user with one word: any characters, any length. The plan says from how many
+    users on words of several lengths are found; rarer ones are found sometimes, or not at all. Each
+    word is listed once, and fewer than 0.02 words that nobody holds are expected in a result.
 
     Returns:
-        A `FrequenciesResult`: `labels`, the most frequent first, `values`, intervals,
-        `certificate`, `to_frame()`, `plot()`, `to_dict()`.
+        A `HeavyHittersResult`: `labels`, the most frequent first, `values`, an interval `low` …
+        `high` for each and `joint_low` … `joint_high` for all at once, `certificate`,
+        `to_frame()`, `plot()`, `to_dict()`.
 
     >>> import shuffledp
     >>> words = ["the", "of", "and", "of"] * 10_000
-    >>> found = shuffledp.heavy_hitters(words, epsilon=8, length=4, max_messages=200)
-    >>> found.labels[0]
+    >>> shuffledp.heavy_hitters(words, epsilon=8).labels[0]
     'of'
     """
 
-    planned_for: ClassVar[tuple[str, ...]] = ("rmse", "max_messages", "expected")
-    alphabet: Annotated[
-        str,
-        Option(
-            "The characters that are told apart. All others count as one, which is shown as a "
-            "replacement character.",
-            "A…",
-            plans=True,
-        ),
-    ] = LETTERS
-    length: Annotated[
-        int,
-        Option(
-            "How many characters of a word are found; longer words are found by their beginning, "
-            "followed by … .",
-            "N",
-            plans=True,
-        ),
-    ] = DEFAULT_LENGTH
-    spread: Annotated[
-        ExactNumber,
-        Option("Plan the error as if prefixes were spread evenly over this many.", "S", plans=True),
-    ] = DEFAULT_TREE_SPREAD
+    planned_for: ClassVar[tuple[str, ...]] = ("max_messages", "expected")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.alphabet, str):
-            raise ParameterError("alphabet must be a text of different characters.")
-        self._store(
-            length=whole(self.length, "length", most=LONGEST_WORD),
-            spread=positive_as_written(self.spread, "spread"),
-        )
-
-    def make_plan(self, users: int) -> Plan[FrequenciesResult]:
+    def make_plan(self, users: int) -> Plan[HeavyHittersResult]:
         return plan_heavy_hitters(
             users,
             self.epsilon,
-            alphabet=self.alphabet,
-            length=self.length,
-            spread=self.spread,
-            **self.targets(),
+            max_messages=most_messages(self.max_messages),
+            expected=self.expected,
         )
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        """Rows that are not kept hold long random words: too many different ones for any of them
+        to be found."""
+        letters = np.array(list("abcdefghijklmnop"))
+        drawn = self.entropy.words(int((~kept).sum()) * RANDOM_LETTERS, np.uint8)
+        words = letters[drawn % np.uint8(len(letters))].reshape(-1, RANDOM_LETTERS)
+        found = values.astype(object)
+        found[~kept] = ["".join(word) for word in words]
+        return found
 
     @property
     def reads_texts(self) -> bool:

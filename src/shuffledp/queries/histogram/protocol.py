@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.base import Cell, CellGroup, Counts, Values, check_one_value_each
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
+from shuffledp.cells.sparse import SparseBuckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import MOST_BUCKETS, Protocol
@@ -43,10 +44,13 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
-        raise ParameterError(
-            "Two have the same label; give every bucket or group a name of its own."
-        )
+        raise ParameterError("Two have the same label; give every bucket or group a different one.")
     return names
+
+
+def _numbered(labels: tuple[Label, ...]) -> bool:
+    """Whether the labels are 0, 1, …, so that a label is its bucket's number."""
+    return labels == tuple(range(len(labels)))
 
 
 def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
@@ -57,7 +61,7 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
         raise ValueOutOfRange(
             f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
         )
-    if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
+    if values.dtype.kind in "iu" and _numbered(labels):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
         if inside:
             return values  # a label is its bucket's number
@@ -77,8 +81,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some value is none of the labels; nothing was randomized: add the missing label, "
-                "or name one that takes all others with other= (--other)."
+                "Some answers are not on the list of labels, so nothing was randomized; add "
+                "them, or name a label that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
@@ -95,6 +99,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
     """The bucket that takes every unknown label; without one, an unknown label is an error."""
     query: ClassVar[str] = "histogram"
     loss_rule: ClassVar[str] = "up + down"
+    encodes_alike: ClassVar[bool] = True
     one_cell_each: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -114,10 +119,22 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def loss(self) -> Fraction:
         """One bucket goes down and one goes up."""
-        return sum((member.up + member.down for member in self.members), start=Fraction(0))
+        return sum((group.replacement_loss for group in self.cell_groups), start=Fraction(0))
+
+    @property
+    def loss_in_words(self) -> str:
+        return self.cell_groups[0].replacement_rule
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        values = np.asarray(values)
+        plain = self._numbered and values.ndim == 1 and values.size and values.dtype.kind in "iu"
+        if plain and int(values.min()) >= 0 and int(values.max()) < len(self.labels):
+            return values  # a label is its bucket's number
         return encode_labels(values, self.labels, self.other)
+
+    @cached_property
+    def _numbered(self) -> bool:
+        return _numbered(self.labels)
 
     def parse(self, text: str) -> Label:
         return next((label for label in self.labels if str(label) == text), text)
@@ -134,10 +151,13 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
-        (buckets are independent, so each misses with 1 − confidence^(1/B))."""
+        (independent buckets may miss with 1 − confidence^(1/B) each, others with a B-th of
+        1 − confidence)."""
         sums = view.plus - view.minus
         values = self.cell.estimates(sums, view.users)
-        joint = -np.expm1(np.log(confidence) / len(sums))
+        joint = (1 - confidence) / len(sums)
+        if self.cell_groups[0].independent:
+            joint = -np.expm1(np.log(confidence) / len(sums))
         low, high = self.cell.intervals(view.users, sums, 1 - confidence)
         joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
         # the estimates themselves are no whole numbers: intervals reach to the next ones
@@ -164,6 +184,9 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def rmse_at_zero(self, users: int) -> float:
         return self.rmse(users, 0)
 
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        return self.rmse(users, float(count))
+
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
         return self.cell.error_range(users, users, outside)
 
@@ -172,15 +195,22 @@ class HistogramProtocol(Protocol[HistogramResult]):
             "query": self.query,
             "epsilon": str(self.epsilon),
             "cell": self.cell.to_dict(),
-            "labels": list(self.labels),
+            "labels": self._written_labels(),
             "other": self.other,
         }
 
+    def _written_labels(self) -> int | list[Label]:
+        """The labels, or how many: a million numbers would make a long document."""
+        if isinstance(self.cell_groups[0], SparseBuckets) and self._numbered:
+            return len(self.labels)
+        return list(self.labels)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        labels = data["labels"]
         return cls(
             epsilon=Fraction(data["epsilon"]),
             cell=cell_from_dict(data["cell"]),
-            labels=tuple(data["labels"]),
+            labels=tuple(range(labels) if isinstance(labels, int) else labels),
             other=data.get("other"),
         )

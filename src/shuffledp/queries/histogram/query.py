@@ -8,19 +8,23 @@ from math import prod
 from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.cells.registry import CELL, cell_from_dict
+from shuffledp.cells.search import CELL_CHOICES, checked_cell_choice
 from shuffledp.data.arrays import ColumnType, Values, as_label, as_labels
 from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.data.values import WORDS
-from shuffledp.documents.schema import Either, Listing, Nothing
+from shuffledp.documents.schema import Either, Listing, Nothing, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.exact import whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_BUCKETS
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import BaselineArguments, Grouping, Query, StudioWords, query
+from shuffledp.queries.by_group.query import FILTERED, filtered_label
 from shuffledp.queries.calls import call
-from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text
+from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text, with_other
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import (
     HistogramProtocol,
@@ -34,6 +38,7 @@ from shuffledp.queries.records import BUCKET as BUCKET_JSON
 from shuffledp.queries.records import LABEL, protocol_record
 from shuffledp.queries.texts import LIST_WRITTEN, between_commas, labels_by_column, labels_or_number
 
+RESERVED = f"the label {FILTERED}, which marks the rows that where leaves out"
 LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
 
 
@@ -47,7 +52,7 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
         "histogram",
         {
             "cell": CELL,
-            "labels": Listing(LABEL, 2, MOST_BUCKETS),
+            "labels": Either((Whole(2, MOST_BUCKETS), Listing(LABEL, 2, MOST_BUCKETS))),
             "other": Either((Nothing(), *LABEL.schemas)),
         },
     ),
@@ -55,7 +60,7 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
     studio=StudioWords(
         asks="how many people choose each answer",
         about="the number of people for each answer",
-        without=("domains",),
+        without=("domains", "error_at"),
     ),
 )
 class HistogramQuery(Query[HistogramResult]):
@@ -101,6 +106,25 @@ class HistogramQuery(Query[HistogramResult]):
             plans=True,
         ),
     ] = None
+    error_at: Annotated[
+        int | None,
+        Option(
+            "Target: the error at a bucket of this many users, instead of the worst case. Alone, "
+            "it asks for the smallest with 25 messages in a report; `max_messages` and `rmse` "
+            "change that.",
+            "F",
+            plans=True,
+        ),
+    ] = None
+    cell: Annotated[
+        str,
+        Option(
+            "The kind of cell: the cheapest one (best), or the one named (sparse: few messages "
+            "for any number of labels).",
+            "KIND",
+            choices=CELL_CHOICES,
+        ),
+    ] = "best"
     by: Annotated[
         Sequence[str] | None,
         Option(
@@ -124,6 +148,9 @@ class HistogramQuery(Query[HistogramResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._store(cell=checked_cell_choice(self.cell))
+        if self.error_at is not None:
+            self._store(error_at=whole(self.error_at, "error_at", least=0))
         if self.by is not None or self.domains is not None:
             several = self.by is not None and self.domains is not None
             if not several or self.labels is not None or self.other is not None:
@@ -135,7 +162,7 @@ class HistogramQuery(Query[HistogramResult]):
             raise ParameterError("Give labels for one column, or by and domains for several.")
         other = cast("Label | None", as_label(self.other))
         names = histogram_labels(self.labels, other)
-        if self.missing == BUCKET and MISSING_LABEL not in names:
+        if self.missing == BUCKET and MISSING_LABEL not in (*names, other):
             names = histogram_labels([*names, MISSING_LABEL], other)
         self._store(labels=names, other=other)
 
@@ -157,13 +184,40 @@ class HistogramQuery(Query[HistogramResult]):
     @property
     def buckets(self) -> tuple[Label, ...]:
         """All labels, with `other`."""
+        return with_other(self._named, self.other)
+
+    @property
+    def filtered_value(self) -> Label:
+        return filtered_label(tuple(truth_as_text(label) for label in self._named))
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        label = self.filtered_value
+        if (values == label).any():
+            raise ValueOutOfRange(f"Some value is {RESERVED}; rename it.")
+        found = values.astype(np.int64 if isinstance(label, int) else object)
+        found[~kept] = label
+        return found
+
+    def of_filtered(self) -> Query[HistogramResult]:
+        named = tuple(truth_as_text(label) for label in self._named)
+        labels = (*named, self.filtered_value)
+        return FilteredHistogramQuery(
+            **{**self.options(), "where": None}, labels=labels, other=self.other, shown=self.buckets
+        )
+
+    @property
+    def _named(self) -> tuple[Label, ...]:
+        """The labels without `other`."""
         return cast("tuple[Label, ...]", self.labels)
+
+    def targets(self) -> dict[str, Any]:
+        return {**super().targets(), "error_at": self.error_at, "cell": self.cell}
 
     def make_plan(self, users: int) -> Plan[HistogramResult]:
         return plan_histogram(users, self.epsilon, self.buckets, other=self.other, **self.targets())
 
     def for_planning(self) -> Self:
-        labels = tuple(truth_as_text(label) for label in self.buckets)
+        labels = tuple(truth_as_text(label) for label in self._named)
         other = None if self.other is None else truth_as_text(self.other)
         return super().for_planning().changed(labels=labels, other=other)
 
@@ -183,13 +237,11 @@ class HistogramQuery(Query[HistogramResult]):
 
     @property
     def reads_texts(self) -> bool:
-        named = [name for name in self.buckets if name != self.other]
-        return any(isinstance(name, str) and looks_typed(name) for name in named)
+        return any(isinstance(name, str) and looks_typed(name) for name in self._named)
 
     def _label_types(self) -> set[ColumnType]:
         """What the labels are, without the one for all others."""
-        named = (name for name in self.buckets if name != self.other)
-        return {LABEL_TYPES[type(name)] for name in named} or {"text"}
+        return {LABEL_TYPES[type(name)] for name in self._named}
 
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("text", "whole", "truth"):
@@ -207,7 +259,7 @@ class HistogramQuery(Query[HistogramResult]):
         self.check_column(holds)
         if holds == "truth":
             return Grouping()
-        named = self.buckets[:-1] if self.buckets[-1] == self.other else self.buckets
+        named = self._named
         if holds == "whole" and named == tuple(range(len(named))):
             return Grouping(largest=len(named) - 1)
         return Grouping(few_values=False)
@@ -227,12 +279,32 @@ class HistogramQuery(Query[HistogramResult]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FilteredHistogramQuery(HistogramQuery):
+    """A histogram of the rows that `where` keeps; the others are in a bucket that is not shown."""
+
+    shown: tuple[Label, ...]
+
+    def for_planning(self) -> Self:
+        return super().for_planning().changed(shown=())
+
+    def finish(self, result: HistogramResult) -> HistogramResult:
+        places = [place for place in range(len(result.labels)) if place != len(self._named) - 1]
+        names = ("values", "low", "high", "joint_low", "joint_high")
+        parts = {name: getattr(result, name)[places] for name in names}
+        return replace(result, labels=self.shown, **parts)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CrosstabQuery(Query[HistogramResult]):
     """How many rows hold each combination of the labels of several columns."""
 
     name: ClassVar[str] = "histogram"
     columns: tuple[str, ...]
     domains: tuple[tuple[Label, ...], ...]
+    one_more: bool = False
+    """Whether one more bucket, which is not shown, has the rows that `where` leaves out."""
+    error_at: int | None = None
+    cell: str = "best"
 
     @classmethod
     def of(cls, asked: HistogramQuery) -> CrosstabQuery:
@@ -251,7 +323,13 @@ class CrosstabQuery(Query[HistogramResult]):
             raise ParameterError(
                 f"All combinations together are more than {MOST_BUCKETS:,}; give fewer labels."
             )
-        return cls(**asked.options(), columns=columns, domains=found)
+        return cls(
+            **asked.options(),
+            columns=columns,
+            domains=found,
+            error_at=asked.error_at,
+            cell=asked.cell,
+        )
 
     @property
     def columns_together(self) -> tuple[str, ...]:
@@ -266,8 +344,11 @@ class CrosstabQuery(Query[HistogramResult]):
         """How many combinations of labels there are."""
         return prod(len(labels) for labels in self.domains)
 
+    def targets(self) -> dict[str, Any]:
+        return {**super().targets(), "error_at": self.error_at, "cell": self.cell}
+
     def make_plan(self, users: int) -> Plan[HistogramResult]:
-        return plan_histogram(users, self.epsilon, self.combinations, **self.targets())
+        return plan_histogram(users, self.epsilon, self.buckets, **self.targets())
 
     @property
     def missing_label(self) -> Label:
@@ -296,15 +377,33 @@ class CrosstabQuery(Query[HistogramResult]):
         return np.asarray(total, np.int64)
 
     def grouping(self, holds: ColumnType) -> Grouping:
-        return Grouping(largest=self.combinations - 1)
+        return Grouping(largest=self.buckets - 1)
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        return np.where(kept, values, self.combinations)
+
+    @property
+    def filtered_value(self) -> int:
+        return self.combinations
+
+    def of_filtered(self) -> CrosstabQuery:
+        return self.changed(where=None, one_more=True)
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets the histogram behind the combinations has."""
+        return self.combinations + self.one_more
 
     def finish(self, result: HistogramResult) -> HistogramResult:
+        if self.one_more:
+            names = ("labels", "values", "low", "high", "joint_low", "joint_high")
+            result = replace(result, **{name: getattr(result, name)[:-1] for name in names})
         assert result.certificate is not None
         cell = cell_from_dict(result.certificate["protocol"]["cell"])
         zero, one = (cell.variance_at(1, value, value) for value in (0, 1))
         held = np.clip(result.values, 0, result.users)
         variances = result.users * zero + held * (one - zero)
-        return of_histogram(result, self.columns, self.domains, variances)
+        return of_histogram(result, self.columns, self.domains, variances, cell)
 
 
 def _checked_columns(by: object) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """A histogram over several columns at once: counts of combinations, marginals, conditional shares.
 
 All of it is computed from one view, so that it costs no more ε than the counts themselves. The
-cells' errors are independent: sums of them have the sum of their variances, and intervals of sums
-and shares are those of a normal law, widened for the heavier tails of few cells.
+intervals of marginals come from the exact law of the sum of their cells (MATH §15).
 """
 
 from __future__ import annotations
@@ -11,20 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.cells.base import Cell, Counts
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.histogram.protocol import Label
 
 Floats = NDArray[np.float64]
-TAIL = 3.0
-"""The excess kurtosis of one cell's error, which is at most that of Laplace noise about."""
 
 
 class Share(NamedTuple):
@@ -37,12 +34,6 @@ class Share(NamedTuple):
     high: float
 
 
-def reach(outside: float, cells: int) -> float:
-    """Half the width of an interval of a sum of `cells` cells, in standard deviations."""
-    z = -NormalDist().inv_cdf(outside / 2)
-    return z + max(0.0, z**3 - 3 * z) * TAIL / (24 * cells)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CrosstabResult(HistogramResult):
     """How many users hold each combination of labels, and everything that follows from it."""
@@ -53,6 +44,10 @@ class CrosstabResult(HistogramResult):
     """The labels of each column; `values` are in the order of their product."""
     variances: Floats
     """The variance of each combination's error."""
+    cell: Cell
+    """The cell of every combination."""
+    merged: int = 1
+    """How many cells each value adds up."""
 
     def _axes(self, columns: Sequence[str]) -> list[int]:
         unknown = [name for name in columns if name not in self.by]
@@ -62,39 +57,64 @@ class CrosstabResult(HistogramResult):
             )
         return [self.by.index(name) for name in columns]
 
-    def _summed(self, axes: Sequence[int]) -> tuple[Floats, Floats]:
-        """(estimates, variances) over the combinations of some columns, in this order."""
+    def _summed(self, axes: Sequence[int]) -> tuple[Floats, int]:
+        """The estimates of the combinations of some columns, in this order, and how many cells
+        each adds up."""
         shape = tuple(len(labels) for labels in self.domains)
         others = tuple(axis for axis in range(len(shape)) if axis not in axes)
         order = np.argsort(np.argsort(axes))
-        found = []
-        for numbers in (self.values, self.variances):
-            kept = numbers.reshape(shape).sum(axis=others)
-            found.append(kept.transpose(tuple(int(place) for place in order)).ravel())
-        return found[0], found[1]
+        kept = self.values.reshape(shape).sum(axis=others)
+        values = kept.transpose(tuple(int(place) for place in order)).ravel()
+        return values, self.merged * (len(self.values) // len(values))
+
+    def _variances(self, held: Floats, merged: int) -> Floats:
+        """The variances of sums of `merged` cells that so many users hold."""
+        none, everybody = (
+            self.cell.variance_of_sum(merged, self.reports, total) for total in (0, self.reports)
+        )
+        return np.asarray(none + held / self.reports * (everybody - none))
 
     def marginal(self, *columns: str) -> CrosstabResult:
         """How many users hold each label of one column, or each combination of some columns."""
         axes = self._axes(columns)
-        values, variances = self._summed(axes)
+        values, merged = self._summed(axes)
+        variances = self._variances(np.clip(values, 0, self.reports), merged)
         domains = tuple(self.domains[axis] for axis in axes)
-        cells = len(self.values) // len(values)
         outside = 1 - self.confidence
-        alone = np.sqrt(variances) * reach(outside, cells)
-        joint = np.sqrt(variances) * reach(outside / len(values), cells)
+        low, high = self._intervals(values, merged, outside)
+        joint_low, joint_high = self._intervals(values, merged, outside / len(values))
         return replace(
             self,
+            merged=merged,
             by=tuple(columns),
             domains=domains,
             labels=combined(domains),
             values=values,
             variances=variances,
             rmse=float(np.sqrt(variances.max())),
-            low=np.floor(values - alone).astype(np.int64),
-            high=np.ceil(values + alone).astype(np.int64),
-            joint_low=np.floor(values - joint).astype(np.int64),
-            joint_high=np.ceil(values + joint).astype(np.int64),
+            low=low,
+            high=high,
+            joint_low=joint_low,
+            joint_high=joint_high,
         )
+
+    def _intervals(self, values: Floats, merged: int, outside: float) -> tuple[Counts, Counts]:
+        """The true counts that explain sums of `merged` cells, as `Cell.intervals` gives them."""
+        zero, one = self.cell.estimates(np.array([0, 1]), merged * self.reports)
+        sums = np.rint((values - zero) / (one - zero)).astype(np.int64)
+        low, high = self.cell.intervals_of_sum(merged, self.reports, sums, outside)
+        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
+        return np.minimum(low, below), np.maximum(high, above)
+
+    def _reach(self, merged: int) -> float:
+        """Half the width of an interval of a sum of `merged` cells, in standard deviations."""
+        cell, users, widest = self.cell, self.reports, 0.0
+        for total in (0, users):
+            ends = cell.error_range_of_sum(merged, users, total, 1 - self.confidence)
+            spread = math.sqrt(cell.variance_of_sum(merged, users, total))
+            widest = max(widest, *(abs(end) / spread for end in ends))
+        return widest
 
     def shares(self, of: str, given: str | Sequence[str]) -> list[Share]:
         """For each combination of labels of the columns `given`, which part of its users holds each
@@ -103,16 +123,22 @@ class CrosstabResult(HistogramResult):
         where the data says nothing."""
         names = [given] if isinstance(given, str) else list(given)
         axes = self._axes([*names, of])
-        values, variances = self._summed(axes)
+        values, merged = self._summed(axes)
         labels = self.domains[axes[-1]]
-        parts, spreads = (one.reshape(-1, len(labels)) for one in (values, variances))
-        wide = reach(1 - self.confidence, len(self.values) // len(values))
+        parts = values.reshape(-1, len(labels))
+        held = np.clip(parts, 0, self.reports)
+        total = held.sum(axis=1, keepdims=True)
+        own = self._variances(held, merged)
+        rest = self._variances(total - held, merged * (len(labels) - 1))
+        shared = (self._variances(total, merged * len(labels)) - own - rest) / 2
+        wide = self._reach(merged)
         found = []
         above = product(*(self.domains[axis] for axis in axes[:-1]))
-        for combination, row, spread in zip(above, parts, spreads, strict=True):
-            for label, part, own in zip(labels, row, spread, strict=True):
-                whole, rest = float(row.sum()), float(spread.sum() - own)
-                ends = _fieller(float(part), whole, float(own), rest, wide)
+        for row, combination in enumerate(above):
+            whole = float(parts[row].sum())
+            for place, label in enumerate(labels):
+                spread = Spread(*(float(one[row, place]) for one in (own, rest, shared)))
+                ends = _fieller(float(parts[row, place]), whole, spread, wide)
                 found.append(Share(combination, label, *ends))
         return found
 
@@ -129,14 +155,16 @@ class CrosstabResult(HistogramResult):
         return data_frame(columns, backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One row per combination: its labels by column, estimate, low, high and joint ends."""
+        """One row per combination: its labels by column, estimate, clipped, low, high and joint
+        ends."""
         combinations = list(product(*self.domains))
         columns: dict[str, list[Any]] = {
             name: [one[place] for one in combinations] for place, name in enumerate(self.by)
         }
+        columns |= {"estimate": self.values.tolist(), "clipped": self.clipped.tolist()}
         for name in ("low", "high", "joint_low", "joint_high"):
             columns[name] = getattr(self, name).tolist()
-        return data_frame({**columns, "estimate": self.values.tolist()}, backend)
+        return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON can hold them, with the labels of each column beside every count."""
@@ -153,15 +181,23 @@ def combined(domains: Sequence[Sequence[Label]]) -> tuple[Label, ...]:
     return tuple(" × ".join(str(label) for label in one) for one in product(*domains))
 
 
-def _fieller(
-    part: float, whole: float, own: float, rest: float, wide: float
-) -> tuple[float, float, float]:
-    """(share, low, high) of part/whole: where (part − r·whole)² ≤ wide²·((1−r)²·own + r²·rest),
-    the variance of part − r·whole = (1−r)·part − r·(whole − part)."""
-    share = min(max(part / whole, 0.0), 1.0) if whole > 0 else math.nan
-    a = whole**2 - wide**2 * (own + rest)
-    b = part * whole - wide**2 * own
-    c = part**2 - wide**2 * own
+class Spread(NamedTuple):
+    """The variances of the errors of a part and of the rest of its whole, and their covariance."""
+
+    part: float
+    rest: float
+    shared: float
+
+
+def _fieller(part: float, whole: float, spread: Spread, wide: float) -> tuple[float, float, float]:
+    """(share, low, high) of part/whole: where (part − r·whole)² is at most wide² times the variance
+    of part − r·whole = (1−r)·part − r·(whole − part)."""
+    if whole <= 0:
+        return math.nan, 0.0, 1.0
+    share = min(max(part / whole, 0.0), 1.0)
+    a = whole**2 - wide**2 * (spread.part + spread.rest + 2 * spread.shared)
+    b = part * whole - wide**2 * (spread.part + spread.shared)
+    c = part**2 - wide**2 * spread.part
     inside = b * b - a * c
     if a <= 0 or inside < 0:
         return share, 0.0, 1.0
@@ -174,11 +210,16 @@ def of_histogram(
     by: tuple[str, ...],
     domains: tuple[tuple[Label, ...], ...],
     variances: Floats,
+    cell: Cell,
 ) -> CrosstabResult:
     """The crosstab behind a histogram of the product's numbers."""
     shared: Mapping[str, Any] = {
         name: getattr(result, name) for name in HistogramResult.__dataclass_fields__
     }
     return CrosstabResult(
-        **{**shared, "labels": combined(domains)}, by=by, domains=domains, variances=variances
+        **{**shared, "labels": combined(domains)},
+        by=by,
+        domains=domains,
+        variances=variances,
+        cell=cell,
     )

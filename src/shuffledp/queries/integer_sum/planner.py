@@ -75,7 +75,6 @@ def plan_one_cell(
         target,
         come,
         central_rmse=math.sqrt(central),
-        limit=found.limit,
         printed=_printed(sure, epsilon, target) if largest == 1 else None,
     )
 

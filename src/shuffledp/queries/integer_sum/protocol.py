@@ -30,6 +30,7 @@ class IntegerSumProtocol(Protocol[Estimate]):
     cell: IndependentCell
     query: ClassVar[str] = "integer-sum"
     loss_rule: ClassVar[str] = "max(up, down)"
+    encodes_alike: ClassVar[bool] = True
 
     @property
     def cell_groups(self) -> tuple[Copies]:
@@ -85,6 +86,7 @@ class IntegerSumProtocol(Protocol[Estimate]):
             value=value,
             low=min(int(low[0]), math.floor(value)),  # the estimate itself is no whole number
             high=max(int(high[0]), math.ceil(value)),
+            possible=self.possible(view.users),
             confidence=confidence,
             rmse=self.rmse(view.users, value),
             epsilon=self.epsilon,
@@ -97,6 +99,9 @@ class IntegerSumProtocol(Protocol[Estimate]):
     def _inside(self, value: float, users: int) -> int:
         """The possible total nearest to a value."""
         return min(max(round(value), 0), users * self.cell.largest)
+
+    def possible(self, users: int) -> tuple[float, float]:
+        return 0.0, float(users * self.cell.largest)
 
     def largest_answer(self, users: int) -> float:
         return float(users * self.cell.largest)

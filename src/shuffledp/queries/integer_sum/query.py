@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS, clamped
 from shuffledp.errors import ValueOutOfRange
@@ -82,6 +85,13 @@ class IntegerSumQuery(GroupableQuery):
         if not self.clamp:
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        return np.where(kept, values, 0)
+
+    @property
+    def filtered_value(self) -> int:
+        return 0
 
     def for_planning(self) -> Self:
         return super().for_planning().changed(clamp=False)

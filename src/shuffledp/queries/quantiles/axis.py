@@ -52,7 +52,9 @@ class Axis:
 
     @property
     def group(self) -> int:
-        """How many points a bin holds."""
+        """How many points a bin holds; of bins that are parts of an interval, more than one."""
+        if not self.points:
+            return 2
         return math.ceil((self.high - self.low + 1) / self.bins)
 
     @cached_property
@@ -116,7 +118,7 @@ class Axis:
         return np.datetime64(text.strip())
 
     def samples(self, size: int) -> Values:
-        """So many values between the bounds."""
+        """`size` values between the bounds."""
         if not self.points:
             return np.linspace(float(self.low), float(self.high), size)
         whole = np.linspace(float(self.low), float(self.high), size).astype(np.int64)
@@ -125,7 +127,7 @@ class Axis:
         return whole.astype("datetime64[D]" if self.unit == "day" else "datetime64[s]")
 
     def position(self, value: object, name: str) -> float:
-        """Where a value lies, in bins from the beginning; the nearer end for one outside."""
+        """Where a value lies, in bins from the beginning; clipped to the range."""
         if self._dated(value):
             number = Fraction(date_number(value, self.unit))
         else:
@@ -164,10 +166,14 @@ class Axis:
         """The position that errors of an answer are measured from."""
         return (value - float(self.low) + 0.5) / self.group if self.points else position
 
-    @property
-    def variance_inside(self) -> float:
-        """The variance of a value that may lie anywhere in its bin, for bins of length 1."""
-        return (1 - 1 / self.group**2 if self.points else 1.0) / 12
+    def parts_of_bin(self, most: int) -> int:
+        """Into how many parts a bin is divided where errors are computed: points, or `most`."""
+        return min(self.group, most) if self.points else most
+
+    def variance_inside(self, parts: int) -> float:
+        """The variance of a value anywhere in one part of its bin, for parts of length 1."""
+        points = self.group / parts
+        return (1 - 1 / points**2 if self.points else 1.0) / 12
 
     def text(self, number: Fraction | float) -> str:
         """A value for people: a date, or a number with as many digits as the bounds need."""

@@ -1,4 +1,5 @@
-"""Dates as whole numbers: days or seconds since the beginning of 1970, exactly, without zones."""
+"""Dates as whole numbers: days or seconds since the beginning of 1970, exactly; those with a time
+zone in UTC."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ DAY, SECOND = "day", "second"
 UNITS = {DAY: timedelta(days=1), SECOND: timedelta(seconds=1)}
 DTYPES = {DAY: "datetime64[D]", SECOND: "datetime64[s]"}
 BEGINNING = datetime(1970, 1, 1)
-ALLOWED = "Give dates like 2013-01-31 or 2013-01-31T08:30:00, without a time zone."
+ALLOWED = "Give dates like 2013-01-31, 2013-01-31T08:30:00 or 2013-01-31T08:30:00+01:00."
 
 
 def is_date(value: object) -> bool:
@@ -38,6 +39,16 @@ def _has_no_time(value: object) -> bool:
     return not isinstance(value, datetime)
 
 
+def has_zone(value: object) -> bool:
+    """Whether a date says its time zone."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return False
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
 def date_number(value: object, unit: str) -> int:
     """A date in whole units since 1970; a time within a unit counts as the unit's beginning."""
     if isinstance(value, np.datetime64):
@@ -48,8 +59,10 @@ def date_number(value: object, unit: str) -> int:
         moment = None
     if isinstance(moment, date) and not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
-    if not isinstance(moment, datetime) or moment.tzinfo is not None:
+    if not isinstance(moment, datetime):
         raise ParameterError(f"This is no date that can be used here. {ALLOWED}")
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
     return (moment - BEGINNING) // UNITS[unit]
 
 

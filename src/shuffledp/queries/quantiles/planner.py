@@ -26,6 +26,7 @@ from shuffledp.queries.quantiles.result import QuantilesResult
 
 MOST_LEVELS = 3
 FEW_BINS, EVEN_BINS = 32, 8  # more points than the first are given a multiple of the second
+DEFAULT_BINS, USERS_PER_BIN = (32, 64, 128, 256, 512), 40.0
 WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
 
 
@@ -47,7 +48,7 @@ def plan_quantiles(
 
     Targets are per bucket of a level and in users, with the yardstick DLap(ε/2L) on L levels; how
     far off a quantile is in the values' unit depends on the data, and its result says it.
-    With `points`, values are whole numbers and each has a bucket of its own, or shares one with its
+    With `points`, values are whole numbers and each has its own bucket, or shares one with its
     neighbours where there are more than `bins`. Bounds that are dates, like "2013-01-31", make the
     points days; with times, seconds.
 
@@ -58,28 +59,34 @@ def plan_quantiles(
     """
     epsilon = checked_epsilon(epsilon)
     low, high, unit = checked_axis(bounds)
+    sure, come = checked_users(users, expected)
     bins, points = whole(bins, "bins", least=2, most=MOST_BUCKETS), points or bool(unit)
     if points:
         bins = point_bins(int(high - low) + 1, bins)
     check_memory(fit_bytes([bins]), "ask for fewer bins")
-    sure, come = checked_users(users, expected)
     target = Target.of(mse_overhead, rmse, None, relative_error, padded)
     chain = best_levels(bins, epsilon)
     share = epsilon / len(chain)
     budgets = [round_to(float(share), 6, up=False)] * (len(chain) - 1)
     budgets.append(epsilon - sum(budgets, start=Fraction(0)))
     levels: list[Level] = []
-    limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
-        found = found_buckets(budget, sure, come, target, buckets, cell)
+        found = found_buckets(budget, sure, come, target, buckets, cell, independent=True)
         levels.append(Level(buckets, found.cell, budget - found.cell.up_loss))
-        limit += found.limit
     protocol = QuantilesProtocol(
         epsilon=epsilon, levels=tuple(levels), low=low, high=high, points=points, unit=unit
     )
     central = [float(laplace_variance(epsilon / (2 * len(chain))))] * len(chain)
     central_rmse = math.sqrt(worst_range_variance(chain, central))
-    return Plan.of(protocol, target, come, central_rmse=central_rmse, limit=limit)
+    return Plan.of(protocol, target, come, central_rmse=central_rmse)
+
+
+def default_bins(users: int, epsilon: Fraction) -> int:
+    """The number of bins of a query about data that is at hand, where messages cost nothing: a
+    power of two from 32 to 512, so that a bin of even data holds about as many users as the error
+    of a rank, 40/ε. More bins say hardly more; fewer blur what the noise leaves to be seen."""
+    wanted = users * float(epsilon) / USERS_PER_BIN
+    return next((bins for bins in DEFAULT_BINS if bins >= wanted), DEFAULT_BINS[-1])
 
 
 def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
@@ -97,7 +104,7 @@ def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
 
 
 def point_bins(points: int, most: int) -> int:
-    """How many buckets so many points get: one for each if `most` allows it, else as many as hold
+    """How many buckets `points` points get: one for each if `most` allows it, else as many as hold
     equally many points. A few more, which stay empty, let several levels divide them."""
     group = math.ceil(points / most)
     needed = max(math.ceil(points / group), 2)

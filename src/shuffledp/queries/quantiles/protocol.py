@@ -63,14 +63,29 @@ def combine(
 
 
 def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> float:
-    """The largest variance of the number of users below a bucket's edge."""
-    covariance, _ = combine(buckets, variances)
-    return float(np.diag(np.cumsum(np.cumsum(covariance, axis=0), axis=1)).max())
+    """The largest variance of the number of users below a bucket's edge, where all buckets of a
+    level have the same variance: the one that `combine` gives, in one pass over the edges.
+
+    The levels are a tree. `own` is the variance of a node's total by its subtree alone. An edge
+    inside a node lies behind a fraction `part` of the node's total, plus an error of variance
+    `spread` that does not depend on that total; at the root, the total is known.
+    """
+    own, part, spread = float(variances[-1]), np.zeros(1), np.zeros(1)
+    coarser = [1, *buckets[:-1]]
+    for place in range(len(buckets) - 1, -1, -1):
+        children = buckets[place] // coarser[place]
+        before = np.repeat(np.arange(children), len(part)).astype(np.float64)
+        part, spread = np.tile(part, children), np.tile(spread, children)
+        spread = spread + own * (before + part**2 - (before + part) ** 2 / children)
+        part = (before + part) / children
+        if place:
+            own = 1 / (1 / float(variances[place - 1]) + 1 / (children * own))
+    return float(spread.max())
 
 
 @lru_cache(maxsize=64)
 def _variance_at(cell: Cell, users: int, total: int) -> float:
-    """The variance of a bucket that holds so many of the users: the same for every view."""
+    """The variance of a bucket that holds this many users: the same for every view."""
     return cell.rmse(users, total) ** 2
 
 
@@ -93,7 +108,7 @@ class Level:
     """ε that a change downwards may cost."""
 
     def bucket_cumulants(self, users: int, held: Floats) -> Cumulants:
-        """The second, third and fourth cumulants of the errors of buckets that hold so many of the
+        """The second, third and fourth cumulants of the errors of buckets with this many of the
         users (they are affine in that number)."""
         ends = (_cumulants_at(self.cell, users, total) for total in (0, users))
         part = np.clip(held / users, 0.0, 1.0)
@@ -103,7 +118,7 @@ class Level:
         return second, third, fourth
 
     def bucket_variances(self, users: int, held: Floats) -> Floats:
-        """The error of buckets that hold so many of the users (it is affine in that number)."""
+        """The error of buckets that hold this many of the users (it is affine in that number)."""
         none, all_users = (_variance_at(self.cell, users, total) for total in (0, users))
         return np.asarray(none + (all_users - none) * held / users)
 
@@ -135,7 +150,9 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
         if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
             raise ParameterError("Levels need the same users, and low must lie below high.")
-        _ = self.axis, self.cell_groups  # refuse bounds that do not fit, cells not for buckets
+        _ = self.axis  # refuses bounds that do not fit
+        if not all(group.independent for group in self.cell_groups):
+            raise ParameterError("Levels need buckets that are independent; plan it again.")
 
     @cached_property
     def cell_groups(self) -> tuple[CellGroup, ...]:

@@ -23,10 +23,10 @@ from shuffledp.queries.calls import call
 from shuffledp.queries.checks import check_numbers, checked_probabilities
 from shuffledp.queries.options import Option
 from shuffledp.queries.quantiles import protocol as protocols
-from shuffledp.queries.quantiles.dates import DTYPES, UNITS, date_numbers
-from shuffledp.queries.quantiles.planner import checked_axis, plan_quantiles
+from shuffledp.queries.quantiles.dates import DTYPES, UNITS, date_numbers, has_zone
+from shuffledp.queries.quantiles.planner import checked_axis, default_bins, plan_quantiles
 from shuffledp.queries.quantiles.result import QuantilesResult
-from shuffledp.queries.records import BOUND, ESTIMATE, protocol_record
+from shuffledp.queries.records import BOUND, INTERVAL, protocol_record
 from shuffledp.queries.texts import between_commas, two_bounds
 
 AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
@@ -34,7 +34,7 @@ AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
 LEVEL = Record({"buckets": Whole(2, protocols.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 SHORT = Text(100)
 QUANTILE = Record(
-    {"probability": Real(), **ESTIMATE, "rmse": Real()},
+    {"probability": Real(), "estimate": Real(), "interval": INTERVAL, "rmse": Real()},
     {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)},
 )
 BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
@@ -74,7 +74,7 @@ BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
 class QuantilesQuery(Query[QuantilesResult]):
     """Quantiles of a column of numbers or dates, and how many rows lie in any range.
 
-    Each row is one user. The column is counted in `bins` equal parts of `bounds`, on several levels
+    Each row is one user. The column is counted in equal bins of `bounds`, on several levels
     where that makes the error smaller. Every further quantile or range of the result costs no
     privacy.
 
@@ -96,7 +96,8 @@ class QuantilesQuery(Query[QuantilesResult]):
         AxisBounds,
         Option(
             "The smallest and the largest possible value, known without the data; for dates two "
-            'texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds).',
+            'texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds). Of a column with a '
+            "time zone, bounds without one and all answers are in UTC.",
             "LOW,HIGH",
             read=two_bounds,
             plans=True,
@@ -112,15 +113,16 @@ class QuantilesQuery(Query[QuantilesResult]):
         ),
     ] = (0.25, 0.5, 0.75)
     bins: Annotated[
-        int,
+        int | None,
         Option(
-            "The number of bins; no answer is finer than one bin.",
+            "The number of bins; default 32 to 512, by the number of rows and ε; of a plan for "
+            "devices, which send messages for each bin, 64.",
             "N",
             plans=True,
             form="Number of bins",
             least=2,
         ),
-    ] = 64
+    ] = None
     points: Annotated[
         bool | None,
         Option(
@@ -144,7 +146,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         self._store(
             bounds=(self.bounds[0], self.bounds[1]) if unit else (low, high),
             probabilities=checked_probabilities(self.probabilities),
-            bins=whole(self.bins, "bins"),
+            bins=None if self.bins is None else whole(self.bins, "bins"),
             points=True if unit else points if whole_bounds else False,
             clamp=truth(self.clamp, "clamp"),
         )
@@ -162,7 +164,7 @@ class QuantilesQuery(Query[QuantilesResult]):
             users,
             self.epsilon,
             self.bounds,
-            bins=self.bins,
+            bins=default_bins(users, self.exact_epsilon) if self.bins is None else self.bins,
             points=bool(self.points),
             **self.targets(),
         )
@@ -174,9 +176,14 @@ class QuantilesQuery(Query[QuantilesResult]):
     def check_column(self, holds: ColumnType) -> None:
         if not checked_axis(self.bounds)[2]:
             check_numbers(holds)
-        elif holds not in ("date", "time"):
+        elif holds not in ("date", "time", "instant"):
             raise ValueOutOfRange(
                 f"The bounds are dates, but the column holds {WORDS[holds]}: convert them first."
+            )
+        elif holds != "instant" and any(has_zone(bound) for bound in self.bounds):
+            raise ValueOutOfRange(
+                f"The bounds have a time zone, but the column holds {WORDS[holds]}; give bounds "
+                "without one."
             )
 
     def prepare(self, values: Values) -> Values:

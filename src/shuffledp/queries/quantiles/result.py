@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import exact
+from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import Estimate, Result
 from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_below, root_mean_square
@@ -22,6 +23,13 @@ Floats = NDArray[np.float64]
 SMOOTHING = 0.25
 """Over how much further noise quantiles are averaged, relative to the noise there is. More makes
 errors smaller where noise is large, and draws estimates to the middle (docs/coverage.md)."""
+FARTHEST, MOST_PARTS = 8.0, 2048
+"""Errors of a rank beyond which its place is not looked for; points at which places are tried."""
+NEAR_BINS, PARABOLA = 8, 4 / math.sqrt(30)
+FEWEST_NEAR, EVEN_IN_BIN = 8, 1 / math.sqrt(12)
+"""Bins before and behind a quantile by which unevenness is judged; the root mean square of a
+parabola over its chord, relative to its height. With fewer bins than the third number, a quantile
+may lie anywhere in its bin."""
 NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
 
 
@@ -80,7 +88,7 @@ class QuantilesResult(Result):
     def below(self) -> Floats:
         """The estimated number of users below each edge."""
         inner = np.cumsum(self.counts)[:-1]
-        return np.concatenate([[0.0], inner, [float(self.users)]])
+        return np.concatenate([[0.0], inner, [float(self.reports)]])
 
     @cached_property
     def band(self) -> tuple[Floats, Floats]:
@@ -123,13 +131,14 @@ class QuantilesResult(Result):
             value=value,
             low=min(least, value),
             high=max(most, value),
+            possible=(0.0, float(self.reports)),
             rmse=math.sqrt(variance + unknown),
             **self._common(),
         )
 
     def _everybody(self) -> Estimate:
         """The number of users within the bounds, which is public."""
-        count = float(self.users)
+        count = float(self.reports)
         name = self._range_name("", "", 0, self.axis.bins, (0, self.axis.bins))
         return Estimate(query=name, value=count, low=count, high=count, rmse=0.0, **self._common())
 
@@ -161,9 +170,9 @@ class QuantilesResult(Result):
         share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
             raise ParameterError(NOT_A_SHARE)
-        rank = share * self.users
+        rank = share * self.reports
         further = SMOOTHING * np.concatenate([[0.0], self._rank_errors, [0.0]])
-        position = mean_steps_below(np.clip(self.below, 0.0, self.users), rank, further)
+        position = mean_steps_below(np.clip(self.below, 0.0, self.reports), rank, further)
         lower, upper = self.band
         first = int(np.flatnonzero(upper >= rank)[0]) - 1
         last = int(np.flatnonzero(lower < rank)[-1])
@@ -187,13 +196,50 @@ class QuantilesResult(Result):
         return np.sqrt(np.maximum(variances, 1e-12))
 
     def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
-        """How far the true quantile typically is from the estimate, in the values' unit."""
-        distances = (rank - self.below[1:-1]) / self._rank_errors
+        """How far the true quantile typically is from the estimate, in the values' unit: the noise
+        of ranks, with users spread evenly inside bins, and how far they are not."""
+        edges = np.arange(self.axis.bins + 1)
+        errors = np.concatenate([self._rank_errors[:1], self._rank_errors, self._rank_errors[-1:]])
+        likely = np.flatnonzero(np.abs(rank - self.below) < FARTHEST * errors)
+        middle = int(min(max(position, 0), self.axis.bins - 1))
+        first = max(0, min([middle, *likely.tolist()]) - 1)
+        last = min(self.axis.bins, max([middle, *likely.tolist()]) + 2)
+        parts = self.axis.parts_of_bin(max(MOST_PARTS // (last - first), 16))
+        places = first + np.arange((last - first) * parts + 1) / parts
+        below, spread = (np.interp(places, edges, one) for one in (self.below, errors))
         law = NormalDist()
-        inner = [law.cdf(distance) for distance in distances.tolist()]
-        later = np.array([1.0, *inner, 0.0])
-        centre = self.axis.middle_of(value, position)
-        return self.axis.width * root_mean_square(later, centre, self.axis.variance_inside)
+        inner = [law.cdf(one) for one in ((rank - below[1:-1]) / spread[1:-1]).tolist()]
+        centre = (self.axis.middle_of(value, position) - first) * parts
+        inside = self.axis.variance_inside(parts)
+        noise = root_mean_square(np.array([1.0, *inner, 0.0]), centre, inside)
+        uneven = self._unevenness(middle)
+        return self.axis.width * math.hypot(noise / parts, uneven if self.axis.group > 1 else 0.0)
+
+    def _unevenness(self, near: int) -> float:
+        """How far inside its bin a quantile typically lies from where it would lie if users were
+        spread evenly there, in bins; by how well straight lines over 2 and 4 bins meet the rank in
+        their middle, less noise, around the bin `near`."""
+        first = max(0, min(near - NEAR_BINS, self.axis.bins - 2 * NEAR_BINS))
+        last = min(self.axis.bins, first + 2 * NEAR_BINS)
+        density = (self.below[last] - self.below[first]) / (last - first)
+        if density <= 0 or last - first < FEWEST_NEAR:
+            return EVEN_IN_BIN
+        bends = [self._bend(first, last, step) for step in (1, 2)]
+        if bends[0] <= 0:
+            return 0.0
+        shrinks = min(max(bends[1] / bends[0], math.sqrt(2)), 4.0)
+        return PARABOLA * bends[0] / shrinks / float(density)
+
+    def _bend(self, first: int, last: int, step: int) -> float:
+        """The root mean square of how far ranks lie from the line over `step` bins before and after
+        them, noise taken off."""
+        middles = np.arange(first + step, last - step + 1)
+        ranks = self.below
+        bends = ranks[middles] - (ranks[middles - step] + ranks[middles + step]) / 2
+        weights = self.errors.below_edges()
+        rows = weights[middles] - (weights[middles - step] + weights[middles + step]) / 2
+        noise = self.errors.of_sums(rows)[0]
+        return math.sqrt(max(float(np.mean(bends**2) - np.mean(noise)), 0.0))
 
     def quantiles(self, probabilities: Sequence[float]) -> list[QuantileEstimate]:
         """Several quantiles of one release: no further privacy cost."""
@@ -201,6 +247,24 @@ class QuantilesResult(Result):
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(q.query, q.value, q.low, q.high) for q in self.shown()]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The shown quantiles as a data frame: probability, estimate, low, high, rmse; of dates
+        also the date and its interval as texts.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        shown = self.shown()
+        columns: dict[str, list[Any]] = {"probability": [one.probability for one in shown]}
+        columns["estimate"] = [one.value for one in shown]
+        for name in ("low", "high", "rmse"):
+            columns[name] = [getattr(one, name) for one in shown]
+        if self.axis.unit:
+            texts = [one.texts()[0][1:] for one in shown]
+            names = ("date", "date_low", "date_high")
+            for place, name in enumerate(names):
+                columns[name] = [text[place] for text in texts]
+        return data_frame(columns, backend)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
         return [text for estimate in self.shown() for text in estimate.texts()]
@@ -215,6 +279,7 @@ class QuantilesResult(Result):
             "confidence": self.confidence,
             "epsilon": self.epsilon,
             "users": self.users,
+            "rows_kept": self.rows_kept,
             "messages_per_user": self.messages_per_user,
             "seeded": self.seeded,
             "certificate": self.certificate,

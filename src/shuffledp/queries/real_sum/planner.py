@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Unpack
 
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.registry import search_digits
-from shuffledp.errors import ParameterError
+from shuffledp.cells.search import FoundCells
+from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.exact import ExactNumber, whole
 from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users
@@ -20,8 +23,10 @@ from shuffledp.protocols.base import Progress
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
-DEFAULT_OVERHEAD = 8
-"""Of the squared error, where no target is given."""
+MOST_DEFAULT_MESSAGES = 1000
+"""What a user sends at most on average where no target is given."""
+OVERHEAD_WITH_TOLERANCE = 8
+"""Of the squared error, where only a relative error is given: it is asked for to save messages."""
 
 
 def central_variance(epsilon: Fraction) -> Fraction:
@@ -58,7 +63,9 @@ def plan_real_sum(
     digits, for example (2,) * 8 for the paper's bit by bit, and `dither` how many values the public
     dither has (1: there is none); both are chosen unless given. With `relative_error`, bounded
     cells keep to the error at a sum of 0; only the paper's cells make use of the tolerance. Without
-    an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
+    an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found. Without
+    a target, the squared error is at most 1½ times the central optimum, or the least that 1,000
+    messages per user allow.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_real_sum(1000, 1, bounds=(0, 24), rmse=100)
@@ -68,7 +75,9 @@ def plan_real_sum(
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)
     sure, come = checked_users(users, expected)
-    asked = _checked_target(target)
+    if target.get("relative_error") is not None and not _has_target(target):
+        target["mse_overhead"] = OVERHEAD_WITH_TOLERANCE
+    asked = Target.of(**target)
     if asked.relative_error is not None and low < 0:
         raise ParameterError(
             "relative_error speaks of a sum that grows with every value; with a lower bound below "
@@ -85,7 +94,10 @@ def plan_real_sum(
         radix=checked_radix(radix),
         dither=None if dither is None else whole(dither, "dither", most=MOST_DITHER),
     )
-    found = search_digits(cell, wanted, asked.messages)
+    if _has_target(target):
+        found = search_digits(cell, wanted, asked.messages)
+    else:
+        found, asked = _by_default(cell, wanted, asked)
     protocol = RealSumProtocol(
         epsilon=epsilon, digits=found.cells, low=low, high=high, dither=found.dither
     )
@@ -94,17 +106,24 @@ def plan_real_sum(
         asked,
         come,
         central_rmse=math.sqrt(central) * float(span),
-        limit=found.limit,
         progress=progress,
     )
 
 
-def _checked_target(target: TargetOptions) -> Target:
-    """The target; three times the central error if nothing is said: sums cost more than counts."""
+def _has_target(target: TargetOptions) -> bool:
     asked = (target.get(name) for name in ("mse_overhead", "rmse", "max_messages"))
-    if all(number is None for number in asked):
-        target["mse_overhead"] = DEFAULT_OVERHEAD
-    return Target.of(**target)
+    return any(number is not None for number in asked)
+
+
+def _by_default(cell: str, wanted: SumTarget, asked: Target) -> tuple[FoundCells, Target]:
+    """The digits with the default error, and the target they keep; where they would cost more than
+    1,000 messages, the digits with the least error at that price."""
+    with contextlib.suppress(PlanningError):
+        found = search_digits(cell, wanted, None)
+        if found.cost <= MOST_DEFAULT_MESSAGES:
+            return found, asked
+    at_most = replace(asked, mse_overhead=None, max_messages=Fraction(MOST_DEFAULT_MESSAGES))
+    return search_digits(cell, wanted, at_most.messages), at_most
 
 
 def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:

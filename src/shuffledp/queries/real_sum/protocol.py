@@ -36,6 +36,8 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 TALLY_ARRAYS = 5  # of one number per grid point that are held at once
+BLOCK = 1 << 15
+"""Values that are rounded together."""
 STEEPEST = 60.0
 
 
@@ -161,6 +163,14 @@ class RealSumProtocol(Protocol[Estimate]):
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=(self.grid + 1) * self.dither).astype(np.int64)
 
+    def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
+        """The tally of all values, by blocks that stay in the processor's cache."""
+        blocks = (values[at : at + BLOCK] for at in range(0, max(len(values), 1), BLOCK))
+        total = np.zeros((self.grid + 1) * self.dither, np.int64)
+        for block in blocks:
+            total += self.tally(self.encode(block, entropy))
+        return total
+
     def public_totals_of_tally(self, tally: Counts) -> Counts:
         dithers = tally.reshape(self.grid + 1, self.dither).sum(axis=0) @ np.arange(self.dither)
         return np.array([dithers] * self.public_counters, np.int64)
@@ -191,6 +201,7 @@ class RealSumProtocol(Protocol[Estimate]):
             value=value,
             low=value - high,
             high=value - low,
+            possible=self.possible(view.users),
             confidence=confidence,
             rmse=self.rmse(view.users, totals),
             epsilon=self.epsilon,
@@ -253,6 +264,9 @@ class RealSumProtocol(Protocol[Estimate]):
                 )
             )
         return parts
+
+    def possible(self, users: int) -> tuple[float, float]:
+        return users * float(self.low), users * float(self.high)
 
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)
@@ -334,7 +348,7 @@ def leading_parts(words: NDArray[np.uint64], parts: int) -> tuple[Counts, NDArra
 
 
 def dither_moment(reports: int, dither: int, theta: Floats) -> Floats:
-    """ln E[e^(θX)], X the dithers of so many users less their mean: each is uniform on 0..k−1."""
+    """ln E[e^(θX)], X the dithers of `reports` users less their mean: each is uniform on 0..k−1."""
     places = np.arange(dither) - (dither - 1) / 2
     return np.asarray(reports * np.log(np.exp(np.outer(theta, places)).mean(axis=1)))
 

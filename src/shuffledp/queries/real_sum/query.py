@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, Self, cast
+from typing import Annotated, Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
@@ -19,10 +22,12 @@ from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
-from shuffledp.protocols.results import ErrorLaw, Estimate
-from shuffledp.queries.base import BaselineArguments, GroupArguments, StudioWords, query
-from shuffledp.queries.by_group.groups import GroupsBy
-from shuffledp.queries.by_group.query import GroupableQuery
+from shuffledp.protocols.bounds import reals_within
+from shuffledp.protocols.results import ErrorLaw, Estimate, Result
+from shuffledp.queries.base import BaselineArguments, GroupArguments, Query, StudioWords, query
+from shuffledp.queries.by_group.groups import Groups, GroupsBy
+from shuffledp.queries.by_group.query import KEPT, ByGroupQuery, GroupableQuery
+from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.calls import call_by_group
 from shuffledp.queries.checks import check_numbers
 from shuffledp.queries.options import Option
@@ -114,6 +119,19 @@ class RealSumQuery(GroupableQuery):
     def prepare(self, values: Values) -> Values:
         return clamped(values, *self.exact_bounds, whole_numbers=False) if self.clamp else values
 
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        reals_within(values[kept], *self.exact_bounds)  # of_filtered may have wider bounds
+        return np.where(kept, values, 0)
+
+    @property
+    def filtered_value(self) -> int:
+        return 0
+
+    def of_filtered(self) -> RealSumQuery:
+        """Rows that are not kept hold 0, which must lie within the bounds."""
+        low, high = self.exact_bounds
+        return self.changed(where=None, bounds=(min(low, 0), max(high, 0)))
+
     def truth(self, values: Values) -> list[float]:
         return [math.fsum(values.tolist())]
 
@@ -148,6 +166,12 @@ class MeanQuery(RealSumQuery):
     def adds_up(self) -> bool:
         return False  # a mean of rows is not a mean of users' sums
 
+    def as_asked(self) -> Query[Any]:
+        """With `where`, the mean of a private group of rows: nobody knows how many fit."""
+        if self.where is None or self.by is not None:
+            return self
+        return MeanWhereQuery.of_mean(self)
+
     def make_plan(self, users: int) -> Plan[Estimate]:
         """The plan of the sum: the RMSE asked for is the mean's, so the sum's is n times that."""
         targets = self.targets()
@@ -163,6 +187,7 @@ class MeanQuery(RealSumQuery):
             value=result.value / n,
             low=result.low / n,
             high=result.high / n,
+            possible=(float(self.exact_bounds[0]), float(self.exact_bounds[1])),
             rmse=result.rmse / n,
             clamped=self.clamp,
             errors=None if law is None else partial(_divided, law, n),
@@ -176,6 +201,27 @@ class MeanQuery(RealSumQuery):
             "Other protocols give sums, not means; ask for real_sum and divide by the public "
             "number of rows."
         )
+
+
+class MeanWhereQuery(ByGroupQuery):
+    """The mean of the rows that fit a condition: one of two private groups, the other one not
+    shown."""
+
+    @classmethod
+    def of_mean(cls, asked: MeanQuery) -> MeanWhereQuery:
+        """The query for a mean with `where`."""
+        groups = Groups(by=None, labels=(KEPT,), public=False)
+        return cast("MeanWhereQuery", cls.of(asked, groups))
+
+    def finish(self, result: GroupsResult) -> GroupsResult:
+        """The mean of the first group."""
+        one = super().finish(result)
+        ((_, value, low, high),) = one.rows()
+        shared = {name.name: getattr(one, name.name) for name in fields(Result)}
+        found = Estimate(
+            query=MeanQuery.name, value=value, low=low, high=high, possible=one.possible, **shared
+        )
+        return cast("GroupsResult", found)  # the caller gets what a mean gives
 
 
 def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:

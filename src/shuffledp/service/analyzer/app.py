@@ -73,6 +73,7 @@ class Analyzer(Role):
         self.tasks.admit = self._admit
         self.inbox = Inbox(self.config)
         self.receiving = Receiving(self.inbox, self.store)
+        await self.receiving.sweep()
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics, self.inbox)
         return [self.publishing.run()]
 
@@ -88,7 +89,8 @@ class Analyzer(Role):
         return AnalyzerCare(self.database, self.clock)
 
     def retention(self) -> Retention:
-        return AnalyzerRetention(self.config, self.database, self.tasks, self.clock)
+        budget = self.publishing.budget
+        return AnalyzerRetention(self.config, self.database, self.tasks, budget, self.clock)
 
     async def measure(self) -> None:
         states = Counter(batch.state for batch in await self.store.batches())
@@ -250,6 +252,10 @@ class Analyzer(Role):
             "batches": [self._facts(batch) for batch in batches],
             "results": _published(batches),
         }
+
+    async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        """Batches come and results are published as wholes: everybody may see all of it."""
+        return await self.task_status(entry)
 
     def _facts(self, batch: StoredBatch) -> dict[str, Any]:
         """What the status says about a batch."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from shuffledp.errors import ShuffleDPError
-from shuffledp.release.ledger import Ledger
+from shuffledp.errors import LedgerBroken, ParameterError, ShuffleDPError
+from shuffledp.release.ledger import START, Entry, Ledger, ledger_time
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.tasks.errors import StateLost
-from shuffledp.tasks.results import ledger_line
+from shuffledp.tasks.results import ledger_line, without_certificate
 
 
 class Budget:
@@ -27,23 +29,30 @@ class Budget:
         """The ledger that releases are charged to.
 
         Ensures: raises `StateLost` if a ledger was used before and is missing now, has spent less
-        than it had, or lacks the line of a published batch.
+        than it had, lacks the line of a published batch, or has lines that were edited or removed,
+        also where all hashes were computed anew.
         """
         async with self._turn:
-            before, lines = await self._store.ledger_spent(), await self._lines()
+            before, lines = await self._store.ledger_facts(), await self._lines()
             if not self._path.exists():
-                if before is not None or lines:
+                if before.used or lines:
                     raise StateLost(_lost("is missing"))
                 await asyncio.to_thread(Ledger.create, self._path, self._amount)
             ledger = Ledger(self._path)
-            spent = await asyncio.to_thread(ledger.spent)
-            if before is not None and spent < before:
+            try:
+                book = await asyncio.to_thread(ledger.read)
+            except LedgerBroken:
+                raise StateLost(_lost("was changed by hand", MOVE_IT)) from None
+            except ParameterError:
+                raise StateLost(_lost("cannot be read by this version", UPGRADE_IT)) from None
+            if book.spent < before.spent:
                 raise StateLost(_lost("has spent less than it had"))
-            known = {entry.what for entry in await asyncio.to_thread(ledger.entries)}
-            if not lines.keys() <= known:
+            if not lines.keys() <= {entry.what for entry in book.entries}:
                 raise StateLost(_lost("lacks the lines of published batches"))
-            if spent != before:
-                await self._store.note_ledger(spent)
+            if before.head not in {None, START, *(entry.hash for entry in book.entries)}:
+                raise StateLost(_lost("was rewritten", MOVE_IT))
+            if (book.spent, book.last) != (before.spent, before.head):
+                await self._store.note_ledger(book.spent, book.last)
             return ledger
 
     async def left(self) -> Fraction | None:
@@ -58,27 +67,72 @@ class Budget:
     async def note(self) -> None:
         """Remembers what the ledger has spent now."""
         async with self._turn:
-            await self._store.note_ledger(await asyncio.to_thread(Ledger(self._path).spent))
+            await self._note()
+
+    async def _note(self) -> None:
+        book = await asyncio.to_thread(Ledger(self._path).read)
+        await self._store.note_ledger(book.spent, book.last)
 
     async def restore(self) -> int:
         """Writes every line that the ledger lacks, on purpose, after a loss; gives how many."""
         async with self._turn:
-            before, lines = await self._store.ledger_spent(), await self._lines()
-            return await asyncio.to_thread(
-                Ledger(self._path).restore, self._amount, lines, before or Fraction(0)
+            before, lines = await self._store.ledger_facts(), await self._lines()
+            results, now = await self._store.published_results(), ledger_time()
+            missing = [
+                Entry(
+                    epsilon=line.epsilon,
+                    what=what,
+                    when=now,
+                    result=_kept(results.get(line.batch)),
+                )
+                for what, line in lines.items()
+            ]
+            added = await asyncio.to_thread(
+                Ledger(self._path).restore, self._amount, missing, before.spent
             )
+            await self._note()
+            return added
 
-    async def _lines(self) -> dict[str, Fraction]:
-        """The ledger's line of every published batch, and its ε."""
+    async def forget(self, batches: Sequence[tuple[bytes, int]]) -> None:
+        """Deletes the results of these batches (id, number of the task) from the ledger."""
+        async with self._turn:
+            if self._path.exists():
+                lines = {
+                    ledger_line(self._tasks.numbered(number).task, batch)
+                    for batch, number in batches
+                }
+                await asyncio.to_thread(Ledger(self._path).forget, lines)
+
+    async def _lines(self) -> dict[str, PublishedLine]:
+        """The ledger's line of every published batch."""
         found = {}
         for batch, number in await self._store.published_ids():
             task = self._tasks.numbered(number).task
-            found[ledger_line(task, batch)] = task.protocol.epsilon
+            found[ledger_line(task, batch)] = PublishedLine(batch, task.protocol.epsilon)
         return found
 
 
-def _lost(how: str) -> str:
+class PublishedLine(NamedTuple):
+    """What the ledger must know of a published batch."""
+
+    batch: bytes
+    epsilon: Fraction
+
+
+def _kept(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if result is None else without_certificate(result)
+
+
+BRING_IT = "bring the file back, or write its lines again with `shuffledp analyzer restore-ledger`"
+MOVE_IT = (
+    "bring back the file as the analyzer wrote it, or move it away and write its lines again with "
+    "`shuffledp analyzer restore-ledger`"
+)
+UPGRADE_IT = "if shuffledp 0.2 wrote it, run `shuffledp ledger upgrade`"
+
+
+def _lost(how: str, remedy: str = BRING_IT) -> str:
     return (
         f"The ledger {how}, so that the budget that is left is not known; nothing is published: "
-        "bring the file back, or write its lines again with `shuffledp analyzer restore-ledger`."
+        f"{remedy}."
     )

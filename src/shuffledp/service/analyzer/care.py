@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import UNFINISHED
 from shuffledp.service.http.administration import TaskCare
@@ -31,7 +32,9 @@ class AnalyzerCare(TaskCare):
 
     async def unfinished(self, entry: RegisteredTask) -> int:
         rows = await self._database.rows(
-            f"SELECT COUNT(*) FROM batches WHERE task=$1 AND state IN {UNFINISHED}", entry.number
+            "SELECT COUNT(*) FROM batches WHERE task=$1 "
+            f"AND (state = 'receiving' OR state IN {UNFINISHED})",
+            entry.number,
         )
         return int(rows[0][0])
 
@@ -49,10 +52,16 @@ class AnalyzerRetention(Retention):
     """Results and replay memories that are too old."""
 
     def __init__(
-        self, config: AnalyzerConfig, database: Database, tasks: TaskRegistry, clock: Clock
+        self,
+        config: AnalyzerConfig,
+        database: Database,
+        tasks: TaskRegistry,
+        budget: Budget,
+        clock: Clock,
     ) -> None:
         super().__init__(clock)
         self._config, self._database, self._tasks = config, database, tasks
+        self._budget = budget
 
     async def once(self) -> None:
         if self._config.result_days:
@@ -62,18 +71,18 @@ class AnalyzerRetention(Retention):
                 await self._memory(folder)
 
     async def _results(self) -> None:
-        """Deletes the results and tallies of batches that were published long ago. That they were
-        published is still known: the ledger is compared with it."""
+        """Deletes the results of batches that were published long ago, here and in the ledger. That
+        they were published is still known: the ledger is compared with it."""
         await self._database.rows(
             "UPDATE batches SET published_at=$1 WHERE state='published' AND published_at=0",
             int(self._clock()),
         )
-        gone = await self._database.rows(
-            "UPDATE batches SET result=NULL, tally=NULL WHERE state='published' "
-            "AND published_at < $1 AND result IS NOT NULL RETURNING 1",
-            self.before(self._config.result_days),
-        )
+        old = "state='published' AND published_at < $1 AND result IS NOT NULL"
+        before = self.before(self._config.result_days)
+        gone = await self._database.rows(f"SELECT id, task FROM batches WHERE {old}", before)
         if gone:
+            await self._budget.forget([(bytes(batch), int(task)) for batch, task in gone])
+            await self._database.rows(f"UPDATE batches SET result=NULL WHERE {old}", before)
             log("old results deleted", reports=len(gone))
 
     async def _memory(self, folder: Path) -> None:

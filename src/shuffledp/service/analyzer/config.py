@@ -20,8 +20,12 @@ class AnalyzerConfig(ServerConfig):
     """The folder of the analyzer's keys."""
     shuffler_token_sha256: str = ""
     """Hash of the token with which the shuffler delivers."""
+    engine: str = "processes"
+    """Where messages are opened: processes (of this machine) or spark."""
     workers: int = 0
-    """Messages are opened on so many cores; 0 means on all."""
+    """Processes that open messages; 0 means one per core."""
+    spark_master: str = ""
+    """The Spark master, for example spark://host:7077, if engine = spark; empty: this machine."""
     ledger: str = "ledger.json"
     """Where every release is recorded."""
     budget: str = "10"
@@ -30,10 +34,10 @@ class AnalyzerConfig(ServerConfig):
     """What becomes of a batch whose total honest clients would not send: mark (it is published
     with a mark) or hold."""
     result_days: int = 0
-    """Published results and their counts are deleted after so many days; 0: never."""
+    """Published results and their counts are deleted after this number of days; 0: never."""
     confidence_percent: int = 95
     most_batch_mb: int = 2_097_152
-    """Larger batches are refused, and so are those for which the disk has no room."""
+    """Larger batches are refused, and so are those that do not fit on the disk."""
     parts: str = ""
     """The bucket that is shared with the shuffler (its `spool`), for example s3://…; empty: parts
     come by HTTP."""
@@ -44,6 +48,10 @@ class AnalyzerConfig(ServerConfig):
             found.append("confidence_percent must lie in 1..99")
         if self.implausible not in IMPLAUSIBLE_RULES:
             found.append(f"implausible must be one of {', '.join(IMPLAUSIBLE_RULES)}")
+        if self.engine not in ("processes", "spark"):
+            found.append("engine must be processes or spark")
+        if self.parts.startswith("file:"):
+            found.append("parts must be empty or a bucket like s3://…, the shuffler's spool")
         try:
             positive(self.budget, "budget")
         except ParameterError as error:

@@ -209,7 +209,7 @@ LOG_CONSISTENCY = Operation(
 LOG_INCLUSION = Operation(
     method="GET",
     path="/log/inclusion/{task}/{size}",
-    summary="Where a task stands in the log of a size, and a path that shows it",
+    summary="The position of a task in the log of a given size, with its inclusion path",
     answers={
         200: json_object(
             index={"type": "integer"},

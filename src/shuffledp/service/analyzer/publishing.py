@@ -13,6 +13,7 @@ from shuffledp.errors import BudgetExceeded, ShuffleDPError
 from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.receiving import Inbox
+from shuffledp.service.analyzer.spark_opening import SparkOpening
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.logs import log
@@ -49,6 +50,7 @@ class Publishing:
         self.budget = Budget(config, store, tasks)
         self._stop = threading.Event()
         self._pool = worker_pool(config.workers)
+        self._spark = SparkOpening(config.spark_master) if config.engine == "spark" else None
         self._working: bytes | None = None
         """The id of the batch that is counted or published at this moment."""
         self.arrived = asyncio.Event()
@@ -59,6 +61,8 @@ class Publishing:
     def interrupt(self) -> None:
         """Makes the opening of a batch end soon; it begins anew after the next start."""
         self._stop.set()
+        if self._spark is not None:
+            self._spark.interrupt()
 
     def close(self) -> None:
         """Ends the worker processes."""
@@ -176,6 +180,9 @@ class Publishing:
 
     def _open(self, batch: StoredBatch, task: Task, key: PrivateKey, memory: ReplayMemory) -> Tally:
         memory.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._spark is not None:
+            where = self._inbox.where(batch.id, batch.digest)
+            return self._spark.open(*where, task, key, memory)
         pages = in_order(
             lambda: self._inbox.parts(batch.id, batch.digest),
             self._spool,

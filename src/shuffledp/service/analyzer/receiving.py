@@ -12,28 +12,33 @@ overwritten when the batch was counted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shuffledp.documents.files import write_whole
+from shuffledp.documents.files import sync, write_whole
+from shuffledp.errors import ParameterError
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.store.private import erase, private_folder
-from shuffledp.service.store.spool import Spool, open_spool
+from shuffledp.service.store.spool import Spool, inside, open_spool
 from shuffledp.tasks.errors import BatchRefused, StateLost, TaskError
 from shuffledp.tasks.parts import (
     MANIFEST_NAME,
     MOST_MANIFEST_BYTES,
     MOST_PART_BYTES,
+    RUN_PREFIX,
     Manifest,
     check_part,
     open_part,
@@ -44,10 +49,13 @@ from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES
 
 REFUSAL_STATUS = {"batch-size": 413}
 """HTTP statuses of refused batches; 422 where none is named."""
-MOST_ASKED = 64
-"""Parts that one answer asks for, and that one request checks in a bucket."""
+MOST_ASKED = 4096
+"""Parts that one answer asks for."""
+CHECK_SECONDS = 20.0
+"""How long one request checks parts in a bucket: at least one, and then as many as it can."""
 KEY_FILE, FOLDER_FILE, CHECKED_FILE = "key", "folder", "checked"
 FOLDER = re.compile(r"[0-9a-f]{32}/[0-9a-f]{16}", re.ASCII)
+KEPT = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})", re.ASCII)
 
 
 class Inbox:
@@ -55,6 +63,7 @@ class Inbox:
 
     def __init__(self, config: AnalyzerConfig) -> None:
         self._spool, self._most = Path(config.spool), config.most_batch_mb << 20
+        self._parts = config.parts
         self._bucket: Spool | None = open_spool(config.parts) if config.parts else None
 
     def folder(self, batch_id: bytes, digest: bytes) -> Path:
@@ -65,11 +74,19 @@ class Inbox:
         """Makes the folder of a batch; `shared` says where in the bucket its parts are, and their
         key."""
         folder = self.folder(manifest.header.batch_id, manifest.digest)
-        private_folder(folder)
-        if shared is not None:
-            write_whole(folder / FOLDER_FILE, shared[0], durable=True, secret=True)
-            write_whole(folder / KEY_FILE, shared[1], durable=True, secret=True)
-        write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
+        with _writing():
+            private_folder(folder)
+            if shared is not None:
+                (folder / CHECKED_FILE).unlink(missing_ok=True)
+                write_whole(folder / FOLDER_FILE, shared[0], durable=True, secret=True)
+                write_whole(folder / KEY_FILE, shared[1], durable=True, secret=True)
+            write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
+            sync(self._spool)
+
+    def moved(self, manifest: Manifest, shared: tuple[str, bytes]) -> bool:
+        """Whether the parts of a batch in the bucket are in another folder than they were."""
+        place = self.folder(manifest.header.batch_id, manifest.digest) / FOLDER_FILE
+        return place.exists() and place.read_text() != shared[0]
 
     def missing(self, manifest: Manifest) -> list[int]:
         """The first parts that are not here yet."""
@@ -87,31 +104,48 @@ class Inbox:
         folder = self.folder(manifest.header.batch_id, manifest.digest)
         file = folder / CHECKED_FILE
         done = int(file.read_text()) if file.exists() else 0
-        for number in range(done, min(done + MOST_ASKED, len(manifest.parts))):
+        end = time.monotonic() + CHECK_SECONDS
+        for number in range(done, len(manifest.parts)):
             check_part(self._read(folder, manifest, number), manifest.parts[number])
             done = number + 1
-        write_whole(file, str(done))
+            if time.monotonic() > end:
+                break
+        with _writing():
+            write_whole(file, str(done), durable=True, secret=True)
         return done == len(manifest.parts)
 
     def write(self, manifest: Manifest, number: int, data: bytes) -> None:
         """Stores a part, durably."""
         check_part(data, manifest.parts[number])
         folder = self.folder(manifest.header.batch_id, manifest.digest)
-        write_whole(folder / part_name(number), data, durable=True, secret=True)
+        with _writing():
+            write_whole(folder / part_name(number), data, durable=True, secret=True)
 
     def parts(self, batch_id: bytes, digest: bytes) -> Iterator[bytes]:
         """The messages of all parts, in order."""
         folder = self.folder(batch_id, digest)
+        manifest = self._known_manifest(batch_id, digest)
+        for number, facts in enumerate(manifest.parts):
+            data = self._read(folder, manifest, number)
+            check_part(data, facts)
+            yield data
+
+    def where(self, batch_id: bytes, digest: bytes) -> tuple[Manifest, str, bytes | None]:
+        """(manifest, folder or URI of the parts, what they are encrypted under) of a batch."""
+        folder = self.folder(batch_id, digest)
+        manifest, place = self._known_manifest(batch_id, digest), folder / FOLDER_FILE
+        if not place.exists():
+            return manifest, str(folder), None
+        return manifest, inside(self._parts, place.read_text()), (folder / KEY_FILE).read_bytes()
+
+    def _known_manifest(self, batch_id: bytes, digest: bytes) -> Manifest:
         manifest = self.manifest(batch_id, digest)
         if manifest is None:
             raise StateLost(
                 "The parts of this batch are missing in the spool; bring the folder back, or "
                 "discard the batch."
             )
-        for number, facts in enumerate(manifest.parts):
-            data = self._read(folder, manifest, number)
-            check_part(data, facts)
-            yield data
+        return manifest
 
     def _read(self, folder: Path, manifest: Manifest, number: int) -> bytes:
         place = folder / FOLDER_FILE
@@ -139,6 +173,23 @@ class Inbox:
             self._bucket.remove(place.read_text().partition("/")[0])
         shutil.rmtree(folder, ignore_errors=True)
 
+    def forget(self, batch_id: bytes, digest: bytes) -> None:
+        """Removes what is kept here of a manifest that was replaced. In a bucket, the parts of both
+        manifests are removed with the batch."""
+        folder = self.folder(batch_id, digest)
+        erase(folder / KEY_FILE)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def kept(self) -> list[tuple[bytes, bytes]]:
+        """(batch id, beginning of the digest) of every folder."""
+        names = [KEPT.fullmatch(folder.name) for folder in self._spool.iterdir()]
+        return [(bytes.fromhex(name[1]), bytes.fromhex(name[2])) for name in names if name]
+
+    def clear_runs(self) -> None:
+        """Removes what a killed process left of sorting a batch."""
+        for run in self._spool.glob(f"{RUN_PREFIX}*"):
+            run.unlink(missing_ok=True)
+
     def shared(self, request: Request) -> tuple[str, bytes] | None:
         """(folder, key) of a batch in the bucket, if a request says so."""
         folder, key = request.headers.get("x-parts-folder"), request.headers.get("x-parts-key", "")
@@ -153,7 +204,7 @@ class Inbox:
         return folder, bytes.fromhex(key)
 
     def check_room(self, manifest: Manifest, *, shared: bool) -> None:
-        """Refuses a batch that is larger than the limit, or than the disk's room."""
+        """Refuses a batch that is larger than the limit, or than the free space on the disk."""
         size = manifest.messages * MESSAGE_BYTES
         room = self._most
         if not shared:
@@ -162,7 +213,7 @@ class Inbox:
             raise Problem(
                 413,
                 "batch-size",
-                "A batch of this size is not taken; make room on the disk, or raise most_batch_mb.",
+                "The batch is too large; free space on the disk, or raise most_batch_mb.",
                 have=size,
                 need=max(room, 0),
             )
@@ -215,14 +266,16 @@ class Receiving:
         async with self._lock:
             known = await self._store.find(manifest.header.batch_id)
             if known is not None and known.digest == digest:
+                if known.state == "receiving" and shared and self._inbox.moved(manifest, shared):
+                    await asyncio.to_thread(self._inbox.begin, manifest, shared)
                 return known
             if known is not None and known.state != "receiving":
-                raise Problem(409, "batch-differs", "Another batch has this id; deliver each once.")
+                raise _differs()
             self._inbox.check_room(manifest, shared=shared is not None)
             await asyncio.to_thread(self._inbox.begin, manifest, shared)
             if known is not None:
                 await self._store.replace(manifest.header, digest)
-                await asyncio.to_thread(self._inbox.remove, known.id, known.digest)
+                await asyncio.to_thread(self._inbox.forget, known.id, known.digest)
             else:
                 await self._store.receive(manifest.header, task, digest)
             found = await self._store.find(manifest.header.batch_id)
@@ -244,8 +297,35 @@ class Receiving:
         else:
             missing = await asyncio.to_thread(self._inbox.missing, manifest)
         if not missing:
-            await self._store.complete(batch)
+            await self._complete(batch)
         return missing
+
+    async def _complete(self, batch: StoredBatch) -> None:
+        """Notes that a batch is complete, unless another manifest has replaced it meanwhile."""
+        async with self._lock:  # `begin` removes what it replaces
+            if await self._store.complete(batch):
+                return
+            known = await self._store.find(batch.id)
+            if known is None or known.digest != batch.digest:
+                raise _differs()
+            batch.state = known.state
+
+    async def sweep(self) -> None:
+        """Removes what a killed process left: parts and keys of batches that are counted or over,
+        and of manifests that were replaced. A folder of an unknown batch stays: an older store may
+        have been restored, and these may be the only parts that are left."""
+        await asyncio.to_thread(self._inbox.clear_runs)
+        for batch_id, digest in await asyncio.to_thread(self._inbox.kept):
+            batch = await self._store.find(batch_id)
+            try:
+                if batch is None:
+                    log("parts of an unknown batch", level="warning", batch=batch_id.hex())
+                elif batch.state not in ("receiving", "received"):
+                    await asyncio.to_thread(self._inbox.remove, batch_id, digest)
+                elif not batch.digest.startswith(digest):
+                    await asyncio.to_thread(self._inbox.forget, batch_id, digest)
+            except StorageUnavailable:
+                log("parts not removed", level="warning", batch=batch_id.hex())
 
     async def take_part(self, request: Request) -> Response:
         """Stores one part of a batch that is being received."""
@@ -268,8 +348,17 @@ class Receiving:
             await asyncio.to_thread(self._inbox.write, manifest, number, body)
         except TaskError as error:
             raise Problem(422, "digest", str(error)) from None
-        except OSError:
-            raise StorageUnavailable(
-                "The spool cannot be written; make room on its disk."
-            ) from None
         return JSONResponse({"state": "receiving"}, 201)
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Turns a full disk into `StorageUnavailable`, whose answer says no path of this machine."""
+    try:
+        yield
+    except (OSError, ParameterError):
+        raise StorageUnavailable("The spool cannot be written; free space on its disk.") from None
+
+
+def _differs() -> Problem:
+    return Problem(409, "batch-differs", "Another batch has this id; deliver each once.")

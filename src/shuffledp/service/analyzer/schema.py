@@ -14,6 +14,9 @@ SERIES_TABLE = """
 """
 """Which task has which place in a series; nothing is ever deleted from it, as from the log."""
 
+NO_OLD_TALLIES = "UPDATE batches SET tally=NULL WHERE state NOT IN ('received', 'counted')"
+"""Earlier versions kept the tallies of published and held batches."""
+
 ANALYZER_SCHEMA = Schema(
     "analyzer",
     (
@@ -31,5 +34,6 @@ ANALYZER_SCHEMA = Schema(
         LOG_TABLE,
         TASK_STATES + RESULT_AGES,
         SERIES_TABLE,
+        NO_OLD_TALLIES,
     ),
 )

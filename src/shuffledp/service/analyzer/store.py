@@ -2,6 +2,9 @@
 
 received → counted → published
     └─────────┴────→ held, with a reason;  all but published ones → discarded, with a reason
+
+The tally of a batch has no publish noise in it. It is deleted in the step that publishes, holds or
+discards the batch.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.service.store.database import Database, Transaction
 from shuffledp.tasks.clock import Clock
@@ -32,8 +35,17 @@ BATCH_COLUMNS = (
 )
 UNFINISHED = "('received', 'counted')"
 """States in which the analyzer goes on by itself."""
-LEDGER_FACT = "ledger spent"
-"""The ε that the ledger had recorded when it was last looked at."""
+LEDGER_SPENT, LEDGER_HEAD = "ledger spent", "ledger head"
+"""What the ledger had spent, and the hash of its newest line, when it was last looked at."""
+
+
+class LedgerFacts(NamedTuple):
+    """What the store remembers of the ledger."""
+
+    spent: Fraction = Fraction(0)
+    head: str | None = None
+    """The hash of its newest line; None if no ledger was used yet, or one of shuffledp 0.2."""
+    used: bool = False
 
 
 @dataclass(kw_only=True)
@@ -120,14 +132,18 @@ class AnalyzerStore:
             header.noise_shares,
         )
 
-    async def complete(self, batch: StoredBatch) -> None:
-        """Stores that all parts of a batch are here: receiving → received."""
-        await self._database.rows(
-            "UPDATE batches SET state='received' WHERE id=$1 AND digest=$2 AND state='receiving'",
+    async def complete(self, batch: StoredBatch) -> bool:
+        """Stores that all parts of a batch are here: receiving → received. False, and nothing is
+        stored, if another manifest has replaced it or it is complete already."""
+        done = await self._database.rows(
+            "UPDATE batches SET state='received' WHERE id=$1 AND digest=$2 AND state='receiving' "
+            "RETURNING 1",
             batch.id,
             batch.digest,
         )
-        batch.state = "received"
+        if done:
+            batch.state = "received"
+        return bool(done)
 
     async def batches(self, task: int | None = None) -> list[StoredBatch]:
         """All batches, or those of a task, in order of arrival."""
@@ -144,6 +160,13 @@ class AnalyzerStore:
         rows = await self._database.rows("SELECT id, task FROM batches WHERE state='published'")
         return [(bytes(row[0]), int(row[1])) for row in rows]
 
+    async def published_results(self) -> dict[bytes, dict[str, Any]]:
+        """The results of the published batches, by their ids; without those that were deleted."""
+        rows = await self._database.rows(
+            "SELECT id, result FROM batches WHERE state='published' AND result IS NOT NULL"
+        )
+        return {bytes(batch): json.loads(result) for batch, result in rows}
+
     async def remembered(self) -> dict[int, int]:
         """For each task, of how many batches the messages must be in the replay memory."""
         rows = await self._database.rows(
@@ -156,19 +179,23 @@ class AnalyzerStore:
         rows = await self._database.rows("SELECT remembered FROM batches WHERE id=$1", batch)
         return bool(rows and rows[0][0])
 
-    async def ledger_spent(self) -> Fraction | None:
-        """What the ledger had recorded when it was last looked at; None if there was none yet."""
-        rows = await self._database.rows("SELECT value FROM facts WHERE name=$1", LEDGER_FACT)
-        return Fraction(rows[0][0]) if rows else None
+    async def ledger_facts(self) -> LedgerFacts:
+        """What the ledger said when it was last looked at."""
+        rows = await self._database.rows("SELECT name, value FROM facts")
+        found: dict[str, str] = {row[0]: row[1] for row in rows}
+        if LEDGER_SPENT not in found:
+            return LedgerFacts()
+        return LedgerFacts(Fraction(found[LEDGER_SPENT]), found.get(LEDGER_HEAD), used=True)
 
-    async def note_ledger(self, spent: Fraction) -> None:
-        """Stores what the ledger has recorded."""
+    async def note_ledger(self, spent: Fraction, head: str) -> None:
+        """Stores what the ledger has spent, and the hash of its newest line."""
 
         async def store(transaction: Transaction) -> None:
-            await transaction.run("DELETE FROM facts WHERE name=$1", LEDGER_FACT)
-            await transaction.run(
-                "INSERT INTO facts (name, value) VALUES ($1, $2)", LEDGER_FACT, str(spent)
-            )
+            for name, value in ((LEDGER_SPENT, str(spent)), (LEDGER_HEAD, head)):
+                await transaction.run("DELETE FROM facts WHERE name=$1", name)
+                await transaction.run(
+                    "INSERT INTO facts (name, value) VALUES ($1, $2)", name, value
+                )
 
         await self._database.run(store)
 
@@ -190,25 +217,29 @@ class AnalyzerStore:
         batch.state, batch.tally = "counted", text
 
     async def publish(self, batch: StoredBatch, result: dict[str, Any]) -> None:
-        """Stores a batch's result: counted → published."""
+        """Stores a batch's result and deletes its tally: counted → published.
+
+        Requires: the result is in the ledger.
+        """
         text = json.dumps(result, ensure_ascii=False)
         await self._database.rows(
-            "UPDATE batches SET state='published', result=$1, published_at=$3 "
+            "UPDATE batches SET state='published', result=$1, published_at=$3, tally=NULL "
             "WHERE id=$2 AND state='counted'",
             text,
             batch.id,
             int(self._clock()),
         )
-        batch.state, batch.result = "published", text
+        batch.state, batch.result, batch.tally = "published", text, None
 
     async def hold(self, batch: StoredBatch, reason: str) -> None:
-        """Stores that a batch is held, and why."""
+        """Stores that a batch is held, and why; deletes its tally."""
         await self._database.rows(
-            f"UPDATE batches SET state='held', reason=$1 WHERE id=$2 AND state IN {UNFINISHED}",
+            "UPDATE batches SET state='held', reason=$1, tally=NULL "
+            f"WHERE id=$2 AND state IN {UNFINISHED}",
             reason,
             batch.id,
         )
-        batch.state, batch.reason = "held", reason
+        batch.state, batch.reason, batch.tally = "held", reason, None
 
     async def discard(self, batch: StoredBatch, reason: str) -> bool:
         """Discards a batch and what was found in it; False if it was published meanwhile."""

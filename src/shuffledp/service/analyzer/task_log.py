@@ -93,7 +93,7 @@ class TaskLog:
         return JSONResponse({"head": head.to_dict(), "path": _hexes(path)})
 
     async def answer_inclusion(self, request: Request) -> Response:
-        """Where a task stands in the log of a size, with the path that shows it."""
+        """The position of a task in the log of a given size, with its inclusion path."""
         size = self._place(request, "size", (await self.head()).size)
         try:
             task = bytes.fromhex(request.path_params["task"])

@@ -52,7 +52,7 @@ class TaskFinder:
     relay: str = ""
     gateway: GatewayKey | None = None
     """The key of the shuffler's gateway: from a task that is there already, or from the collector;
-    never from the relay, which could read everything with a key of its own."""
+    never from the relay, which could read everything if it supplied the key."""
     transport: httpx.BaseTransport | None = None
     """Replaces the network in tests."""
 

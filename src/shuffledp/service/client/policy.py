@@ -37,7 +37,7 @@ class ClientPolicy:
     """All reports of `period_days` days together, for whatever tasks, cost no more than this."""
     period_days: int = PERIOD_DAYS
     least_users: int = LEAST_USERS
-    """A report hides among at least so many others."""
+    """The smallest number of reports among which this one may hide."""
     allow_repeat: bool = False
     """Whether to answer tasks that take more than one report of the same device."""
     allow_short_batches: bool = False

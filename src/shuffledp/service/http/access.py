@@ -19,6 +19,13 @@ def bearer(headers: Headers) -> str:
     return token
 
 
+def carries(request: Request, sha256_hex: str) -> bool:
+    """Whether a request carries the token with this hash."""
+    _, _, token = request.headers.get("authorization", "").partition(" ")
+    given = token_hash(token).hex()
+    return bool(token and sha256_hex) and hmac.compare_digest(given, sha256_hex.lower())
+
+
 def require(request: Request, sha256_hex: str, who: str) -> None:
     """Refuses a request that does not carry the token of `who`."""
     given = token_hash(bearer(request.headers)).hex()

@@ -31,14 +31,15 @@ class ServerConfig:
     listen: str = "127.0.0.1:8800"
     operators_listen: str = ""
     """A second address, for operators alone: /, /status, /metrics and what needs the operator's
-    token are then answered there and not at `listen`."""
+    token are then answered there and not at `listen`. Without it, exact counts need the operator's
+    token."""
     store: str = "sqlite:store.db"
     spool: str = "spool"
     """A folder for batches on their way."""
     collector_token_sha256: str = ""
     """Hash of the token with which the collector registers tasks."""
     collector_signing_key: str = ""
-    """The public key with which the collector signs tasks; if empty, the key of whoever has the
+    """The public key with which the collector signs tasks; if empty, the key of the holder of the
     collector's token is taken."""
     signing_key: str = ""
     """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
@@ -67,7 +68,7 @@ class ServerConfig:
     """So long after a task has ended it is known which reports were counted, and who sent them;
     0: for ever."""
     verify_seconds: int = 120
-    """How long verifying a task may take, in a process of its own."""
+    """How long verifying a task may take, in a separate process."""
     verify_memory_mb: int = 1024
     allow_origins: tuple[str, ...] = ()
     """Web pages of these origins may talk to this server, for example https://survey.example; "*"
@@ -101,6 +102,8 @@ class ServerConfig:
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
             found.append("tls_certificate and tls_key go together")
+        if self.spool.startswith("file:"):
+            found.append("spool must be a folder's path without file:, or a bucket like s3://…")
         if self.memory_mb < 1 or self.drain_seconds < 0:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
         if not all(is_origin(origin) for origin in self.allow_origins):

@@ -1,7 +1,7 @@
 """The connections of a server, with limits on what each may send, how long it may take, and how
 many there may be.
 
-`BoundedProtocol` is uvicorn's HTTP protocol with these limits. Whoever exceeds one gets a short
+`BoundedProtocol` is uvicorn's HTTP protocol with these limits. A peer that exceeds one gets a short
 answer and is disconnected; nothing of it is logged.
 """
 
@@ -30,7 +30,7 @@ MOST_PIPELINED = 16
 MOST_IGNORED_BYTES = 1 << 20
 """Of a body that goes on after its request was answered; then the connection is closed."""
 LEAST_BYTES_PER_SECOND = 64 << 10
-"""A request may take its seconds, and a second more for so many bytes that were received; what it
+"""A request may take its seconds, and one more second per this many received bytes; what it
 declares counts for nothing."""
 SWEEP_SECONDS = 0.5
 

@@ -1,6 +1,6 @@
 """Figures for Prometheus: per task and reason, never per report, and of the process itself.
 
-Every server has a registry of its own, so that several in one process do not mix their figures.
+Every server has its own registry, so that several in one process do not mix their figures.
 """
 
 from __future__ import annotations

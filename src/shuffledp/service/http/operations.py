@@ -176,7 +176,7 @@ class Served(NamedTuple):
 
 
 def page(path: str, media_type: str, summary: str, **options: Any) -> Operation:
-    """Something to look at, for everybody."""
+    """Something to look at."""
     return Operation(
         method="GET", path=path, summary=summary, answers={200: Content(media_type)}, **options
     )
@@ -216,7 +216,7 @@ SHARED = {
     "status": Operation(
         method="GET",
         path="/status",
-        summary="Tasks, how far they are, and their results",
+        summary="Tasks, how far they are, and their results; exact counts for operators alone",
         inside=True,
         answers={
             200: json_object(role={"type": "string"}, tasks={"type": "array", "items": ANY_OBJECT})
@@ -229,7 +229,9 @@ SHARED = {
         "Whether the server can answer requests",
         problems={503: ("draining", "stopped", "store", "spool")},
     ),
-    "metrics": page("/metrics", "text/plain", "Metrics for Prometheus", inside=True),
+    "metrics": page(
+        "/metrics", "text/plain", "Metrics for Prometheus", inside=True, who="operator"
+    ),
     "current": Operation(
         method="GET",
         path="/current",

@@ -56,7 +56,7 @@ def result_rows(results: list[dict[str, Any]]) -> list[ResultRow]:
             batch = str(published["number"])
             name = batch if len(lines) == 1 else f"{batch} · {line.label}"
             marked = abs(z) > MARKED_ANOMALY
-            rows.append(ResultRow(name, line.estimate, line.low, line.high, z, marked))
+            rows.append(ResultRow(name, line.clipped, line.low, line.high, z, marked))
     return rows[-MOST_LINES:]
 
 

@@ -20,14 +20,14 @@ MOST_NAMES = 100_000
 """Addresses or tokens that are remembered at a time; beyond that, those that waited longest are
 forgotten."""
 NETWORK_BITS = 64
-"""An IPv6 address counts by its network: one subscriber has so many addresses that each could be
+"""An IPv6 address counts by its network: one subscriber has enough addresses that each could be
 used once."""
 SECONDS_PER_MINUTE = 60.0
 LIMITED = Counts("limited", "Requests that were told to come more slowly", ("by",))
 
 
 class Rate:
-    """So many requests per minute for each name; after a pause, a minute's worth at once."""
+    """A number of requests per minute for each name; after a pause, a minute's worth at once."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ class Retention(ABC):
         self._clock = clock
 
     def before(self, days: int) -> int:
-        """The time so many days ago, in seconds since 1970."""
+        """The time `days` days ago, in seconds since 1970."""
         return int(self._clock()) - days * DAY_SECONDS
 
     @abstractmethod

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from shuffledp.documents.files import lock
 from shuffledp.numbers.exact import show
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.http.access import require
+from shuffledp.service.http.access import carries, require
 from shuffledp.service.http.administration import Administration, TaskCare
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import ConnectionLimits, Connections
@@ -40,7 +40,7 @@ from shuffledp.tasks.sandbox import CheckLimits
 from shuffledp.tasks.signing import SigningKey
 
 LEVELS = (
-    Levels("spool_free_bytes", "Room on the disk of the spool folder"),
+    Levels("spool_free_bytes", "Free space on the disk of the spool folder"),
     Levels("open_tasks", "Tasks that are neither closed nor archived"),
 )
 UNLOGGED = (
@@ -48,7 +48,7 @@ UNLOGGED = (
     "with `shuffledp task create`, register those, and archive these."
 )
 LEAST_FREE_BYTES = 16 << 20
-"""With less room on the disk of its spool folder a server is not ready."""
+"""With less free space on the disk of its spool folder, a server is not ready."""
 
 
 class Role(ABC):
@@ -90,7 +90,11 @@ class Role(ABC):
 
     @abstractmethod
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
-        """What the status says about a task beyond `_task_facts`."""
+        """What the status says about a task beyond `_task_facts`, to operators."""
+
+    @abstractmethod
+    async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        """The same for everybody: no exact count that moves with single reports or tokens."""
 
     @abstractmethod
     def care(self) -> TaskCare:
@@ -212,7 +216,9 @@ class Role(ABC):
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""
-        return self._routed(self._served())
+        app = self._routed(self._served())
+        app.state.for_operators = True
+        return app
 
     def _served(self) -> list[Served]:
         return [*self.own_routes(), *self._shared()]
@@ -284,11 +290,19 @@ class Role(ABC):
         """Gives a task in its canonical text."""
         return await self.tasks.answer_get(request)
 
-    async def status(self) -> dict[str, Any]:
-        """The tasks, how far they are, and their results: everything that the page shows."""
+    def exact_for(self, request: Request) -> bool:
+        """Whether a request may see exact counts: it came to the operators' address, or carries
+        the operator's token."""
+        inside = getattr(request.app.state, "for_operators", False)
+        return inside or carries(request, self.server_config.operator_token_sha256)
+
+    async def status(self, exact: bool) -> dict[str, Any]:
+        """The tasks, how far they are, and their results: everything that the page shows. Exact
+        counts are for operators."""
         await self.tasks.refresh()
+        told = self.task_status if exact else self.public_status
         tasks = [
-            self._task_facts(entry) | await self.task_status(entry)
+            self._task_facts(entry) | await told(entry)
             for entry in list(self.tasks.by_id.values())
             if entry.state != "archived"
         ]
@@ -307,16 +321,19 @@ class Role(ABC):
             "series": series_facts(task),
         }
 
-    async def answer_status(self, _: Request) -> Response:
+    async def answer_status(self, request: Request) -> Response:
         """The status as JSON."""
-        return JSONResponse(await self.status())
+        return JSONResponse(await self.status(self.exact_for(request)))
 
-    async def answer_page(self, _: Request) -> Response:
+    async def answer_page(self, request: Request) -> Response:
         """The status as a page."""
-        return HTMLResponse(render(await self.status(), self.about), headers=PAGE_HEADERS)
+        status = await self.status(self.exact_for(request))
+        return HTMLResponse(render(status, self.about), headers=PAGE_HEADERS)
 
-    async def answer_metrics(self, _: Request) -> Response:
-        """The metrics for Prometheus."""
+    async def answer_metrics(self, request: Request) -> Response:
+        """The metrics for Prometheus: exact counts, for operators."""
+        if not self.exact_for(request):
+            require(request, self.server_config.operator_token_sha256, "operator")
         free = await asyncio.to_thread(self.spool.free_bytes)
         if free is not None:
             self.metrics.level("spool_free_bytes", free)
@@ -340,12 +357,12 @@ class Role(ABC):
             raise Problem(
                 503,
                 "store",
-                "The store is full or cannot be reached; make room, or bring it back.",
+                "The store is full or cannot be reached; free space, or bring it back.",
                 retry_after=5,
             ) from None
         free = await asyncio.to_thread(self.spool.free_bytes)
         if free is not None and free < LEAST_FREE_BYTES:
             raise Problem(
-                503, "spool", "The disk of the spool folder is full; make room.", retry_after=5
+                503, "spool", "The disk of the spool folder is full; free space.", retry_after=5
             )
         return PlainTextResponse("ready\n")

@@ -111,7 +111,7 @@ def points_of(series: Mapping[str, Any]) -> dict[str, list[Point]]:
                         (order + 0.5) / len(results),
                         day(member["not_before"]),
                         published["number"],
-                        line.estimate,
+                        line.clipped,
                         line.low,
                         line.high,
                         published["reports"],

@@ -218,7 +218,7 @@ class TaskRegistry:
         return self.find(text)
 
     def find(self, text: str) -> RegisteredTask:
-        """The task whose id, in hexadecimal digits, stands in a path; a 404 if there is none."""
+        """The task whose id, in hexadecimal digits, is in a path; a 404 if there is none."""
         try:
             return self.by_id[bytes.fromhex(text)]
         except (KeyError, ValueError):

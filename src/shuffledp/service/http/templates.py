@@ -22,8 +22,16 @@ def templates(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": format, "counted": counted, "percent": percent}
+    environment.filters |= {"number": _number, "counted": counted, "percent": percent}
     return environment
+
+
+def _number(number: float, form: str) -> str:
+    """A number in a format of Python's; never as −0."""
+    if not isinstance(number, float):
+        return format(number, form)
+    sign = form[:1] if form.startswith(("+", "-", " ")) else ""
+    return format(number, f"{sign}z{form.removeprefix(sign)}")
 
 
 def static(package: str, name: str) -> str:

@@ -133,22 +133,20 @@ class Issuer(Role):
             raise Problem(410, "task-closed", "This task takes no more reports.")
         if self._expired(entry):
             raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
-        answer = await self._signed(entry.task, body)
+        private = self.keys.find(issuer.key)
+        assert private is not None
+        try:
+            blinded = read_request(body, issuer.key)
+            private.check(blinded)
+        except TaskError as error:
+            raise Problem(400, "malformed", str(error)) from None
+        # judged and recorded first: a signature costs far more than a refusal, and a retry of the
+        # same request gets the same one
         verdict = await self.issuing.issue(entry, token, hashlib.sha256(body).digest())
         self.metrics.count("requests", verdict=verdict.value)
         self._refuse(verdict)
+        answer = await asyncio.to_thread(private.sign, blinded)
         return Response(answer, media_type=RESPONSE_TYPE)
-
-    async def _signed(self, task: Task, body: bytes) -> bytes:
-        """The answer to a request, which is not given away before it is recorded."""
-        assert task.issuer is not None
-        private = self.keys.find(task.issuer.key)
-        assert private is not None
-        try:
-            blinded = read_request(body, task.issuer.key)
-            return await asyncio.to_thread(private.sign, blinded)
-        except TaskError as error:
-            raise Problem(400, "malformed", str(error)) from None
 
     @staticmethod
     def _refuse(verdict: Verdict) -> None:
@@ -219,6 +217,9 @@ class Issuer(Role):
             "attested": issuer is not None and issuer.attested,
             "batches": [],
         }
+
+    async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        return {"stopped": await self.issuing.stopped(entry), "batches": []}
 
 
 def _object(data: Any) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class IssuedRecord:
         if self._lock is None:
             raise ConfigError(
                 f"Another program uses the record of issued tokens in {self.path}; stop the other "
-                "issuer, or give every issuer a folder of keys of its own."
+                "issuer, or give every issuer a separate folder of keys."
             )
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class IssuedRecord:
             raise _unavailable() from None
 
     def raise_to(self, key_id: bytes, tokens: int) -> None:
-        """Records, durably, that so many tokens were signed with a key, unless it is known.
+        """Records durably how many tokens were signed with a key, unless it is known.
 
         A record that has disappeared is not made anew: it would say less than the lost one. A call
         whose request was given up may still run in its thread when the next one begins, or when
@@ -108,6 +108,6 @@ class IssuedRecord:
 
 def _unavailable() -> StorageUnavailable:
     return StorageUnavailable(
-        "The record of issued tokens in the folder of keys cannot be read or written; make room "
+        "The record of issued tokens in the folder of keys cannot be read or written; free space "
         "on its disk, or bring it back."
     )

@@ -42,7 +42,7 @@ def judge(
     arrivals: Sequence[Arrival], found: Found, number: int, room: int
 ) -> tuple[list[Verdict], list[int]]:
     """(verdicts on the first arrivals, positions of those to store in batch `number`): stops when
-    the batch's room is full, so that the rest is judged for the next batch."""
+    the batch is full, so that the rest is judged for the next batch."""
     used, verdicts, good = dict(found.used), list[Verdict](), list[int]()
     for at, arrival in enumerate(arrivals):
         if len(good) == room:
@@ -80,7 +80,7 @@ async def look(transaction: Transaction, arrivals: Sequence[Arrival], number: in
     known = {token for (token,) in enrolled}
     for token in known.intersection(once):  # their use may have been lost with an older store
         rows = await transaction.rows(
-            "SELECT 1 FROM tokens, store WHERE token=$1 AND tokens.epoch <= store.lost", token
+            "SELECT 1 FROM tokens, store WHERE token=$1 AND losses < store.lost", token
         )
         if rows:
             known.discard(token)
@@ -178,6 +178,7 @@ class Accepting:
         for _ in range(MOST_TRIES):
             rest = arrivals[len(verdicts) :]
             if not rest:
+                await self._acknowledge_again(transaction, entry, verdicts, reached)
                 return verdicts
             state, known = self._guesses.get(entry.number), self._watch.position(entry)
             if state is None:
@@ -189,7 +190,8 @@ class Accepting:
             found = await look(transaction, rest, number)
             if refused is not None or state is None:
                 new, _ = judge(rest, found, number, len(rest))
-                return verdicts + [refused_as(one, refused or Verdict.TASK_CLOSED) for one in new]
+                verdicts += [refused_as(one, refused or Verdict.TASK_CLOSED) for one in new]
+                continue
             new, good = judge(rest, found, number, state.size - state.reports)
             if not good:
                 verdicts += new
@@ -202,6 +204,20 @@ class Accepting:
                 if transaction.dialect == "postgresql":
                     self._guesses[entry.number] = after._replace(size=state.size)
         raise StorageUnavailable("Others store reports of this task again and again; try later.")
+
+    async def _acknowledge_again(
+        self,
+        transaction: Transaction,
+        entry: RegisteredTask,
+        verdicts: Sequence[Verdict],
+        reached: list[Reached],
+    ) -> None:
+        """Retries are acknowledged, perhaps for a process that was killed before it remembered how
+        far the task was: then this one remembers it."""
+        if Verdict.DUPLICATE in verdicts:
+            state = await filling.filling(transaction, entry.number)
+            if state is not None:
+                reached.append((entry, state))
 
     def _refused(self, entry: RegisteredTask, state: Filling | None) -> Verdict | None:
         if state is None or not state.accepting:
@@ -224,6 +240,10 @@ class Accepting:
             elif key is None:  # in the store's thread already
                 key = self._keys.key(entry.task.id, state.number)
         except KeyDestroyed:
+            self._guesses.pop(entry.number, None)
+            now = await filling.filling(transaction, entry.number)
+            if now is None or now.number != state.number:
+                return None  # the batch was filled and delivered meanwhile
             self.suspects.append(entry)
             raise
         names: list[Row] = []

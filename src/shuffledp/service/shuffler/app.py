@@ -36,6 +36,7 @@ from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
+from shuffledp.service.shuffler.progress import PROGRESS, Progress
 from shuffledp.service.shuffler.registry import SharedTasks
 from shuffledp.service.shuffler.replicas import Replicas
 from shuffledp.service.shuffler.report_keys import open_keys
@@ -45,6 +46,7 @@ from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
+from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
@@ -105,6 +107,7 @@ class Shuffler(Role):
         self.delivery = Delivery(
             self.config, self.store, self.spool, self.metrics, self._analyzer, self.clock
         )
+        await asyncio.to_thread(self.delivery.sweep)
         self.accepting = Accepting(
             self.database, self.tasks.numbered, self.report_keys, self.watch, self.clock
         )
@@ -121,6 +124,7 @@ class Shuffler(Role):
         self.witness.open(self.database, self.signing, self._analyzer)
         self.replicas = Replicas(self.database, self.name_of_replica)
         await self.replicas.beat()
+        self.progress = Progress(self.store)
         return [
             self.analyzer_keys.run(),
             self.intake.run(),
@@ -130,6 +134,7 @@ class Shuffler(Role):
             self.tasks.run(),
             self.watch.run(),
             self.replicas.run(),
+            self.progress.run(),
             self._beat(),
         ]
 
@@ -158,7 +163,7 @@ class Shuffler(Role):
         for entry in list(self.tasks.by_id.values()):
             await self.store.reconcile(entry)
         await self.database.run(self.watch.compare)  # what was delivered is not lost
-        self.database.on_session = self.watch.compare
+        self.database.on_session = self._new_session
         for entry in list(self.tasks.by_id.values()):
             lost = await self.store.missing_keys(entry)
             if lost:
@@ -169,6 +174,12 @@ class Shuffler(Role):
                     "with `shuffledp shuffler discard`."
                 )
         await self.tasks.refresh()
+
+    async def _new_session(self, transaction: Transaction) -> None:
+        """Before a session is used: the store may have gone back to before a batch was delivered,
+        and nothing may be stored under that batch's key."""
+        self.report_keys.forget()
+        await self.watch.compare(transaction)
 
     async def stop(self) -> None:
         self.draining = True
@@ -196,6 +207,7 @@ class Shuffler(Role):
         return [
             Served(operations.CLOSE, self.answer_close),
             Served(operations.TOKENS, self.answer_tokens),
+            Served(PROGRESS, self.answer_progress),
             Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
             Served(operations.GATEWAY, self.answer_gateway),
             *self.witness.routes(),
@@ -261,6 +273,14 @@ class Shuffler(Role):
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         rejected = self.metrics.counted("rejected", "reason", task=str(entry.number))
         return await status.task_status(entry, self.store, rejected)
+
+    async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        return self.progress.status(entry)
+
+    async def answer_progress(self, request: Request) -> Response:
+        """How far a task is, for everybody: coarse and delayed."""
+        entry = await self.tasks.lookup(request.path_params["task"])
+        return JSONResponse({"task": entry.task.id.hex(), **self.progress.of(entry)})
 
     async def measure(self) -> None:
         await status.measure(self.metrics, self.store, await self.replicas.counts())

@@ -24,7 +24,7 @@ class ShufflerConfig(ServerConfig):
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
     keys_command: str = ""
-    """A program that keeps batch keys, in a KMS for example (see docs/service.md); empty: keys are
+    """A program that keeps batch keys, in a KMS for example (docs/how-to/run-service.md); empty:
     files in `report_keys`."""
     memory: str = ""
     """The folder in which processes remember what they acknowledged; empty: beside the signing
@@ -32,8 +32,11 @@ class ShufflerConfig(ServerConfig):
     workers: int = 1
     """Processes that share the public address of this machine; more than 1 need PostgreSQL."""
     deliver: str = "parts"
-    """How batches reach the analyzer: parts (by HTTP), or manifest (the analyzer reads the parts
-    from `spool`, a bucket that both can use)."""
+    """How batches leave: parts (by HTTP), manifest (the analyzer reads the parts from `spool`, a
+    bucket that both can use), or export (they are written to `exports`, unsorted, for
+    `shuffledp shuffle-batch`)."""
+    exports: str = ""
+    """The folder or bucket that batches are exported to, if deliver = export."""
     gateway_keys: str = ""
     """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
     queue: int = 4096
@@ -41,7 +44,7 @@ class ShufflerConfig(ServerConfig):
     token_requests_per_minute: int = 0
     """Uploads with one token; more are told 429. 0: no limit."""
     token_days: int = 0
-    """Enrolled tokens are deleted after so many days; 0: never."""
+    """Enrolled tokens are deleted after this number of days; 0: never."""
     retry_seconds: int = 60
     """The longest pause between two attempts to deliver."""
 
@@ -78,8 +81,10 @@ class ShufflerConfig(ServerConfig):
                 "workers is more than 1, and an SQLite store is used by one process; give "
                 "store = postgresql://…, or workers = 1"
             )
-        if self.deliver not in ("parts", "manifest"):
-            found.append("deliver must be parts or manifest")
+        if self.deliver not in ("parts", "manifest", "export"):
+            found.append("deliver must be parts, manifest or export")
+        if (self.deliver == "export") != bool(self.exports) or self.exports.startswith("file:"):
+            found.append("deliver = export and exports, a folder's path or a bucket, go together")
         if self.deliver == "manifest" and not is_bucket(self.spool):
             found.append("deliver = manifest needs a bucket as spool, for example s3://…")
         if is_bucket(self.spool) and not (

@@ -24,13 +24,17 @@ from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import KeyDestroyed
 from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
-from shuffledp.service.store.spool import Spool, is_bucket
+from shuffledp.service.store.private import scratch_folder, sweep_scratch
+from shuffledp.service.store.spool import Spool, is_bucket, open_spool
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.parts import (
     MANIFEST_NAME,
+    MOST_PART_BYTES,
     Manifest,
     PartFacts,
     Sorter,
@@ -40,9 +44,13 @@ from shuffledp.tasks.parts import (
     seal_part,
 )
 from shuffledp.tasks.reports import encrypted_top_up
+from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
+MOST_TIMES = 2
+"""How often one delivery sends each part, on average, before it gives up for the time being."""
+SCRATCH_PREFIX = "shuffledp-sorting-"
 DELIVERY_FIGURES = (
     Counts("batches", "Batches that reached a state", ("state",)),
     Counts("delivery_failures", "Tries to deliver a batch that failed", ("reason",)),
@@ -68,6 +76,7 @@ class Delivery:
         self._config, self._store, self._spool = config, store, spool
         self._metrics, self._analyzer, self._clock = metrics, analyzer, clock
         self.batch_closed = asyncio.Event()
+        self._exports = open_spool(config.exports) if config.exports else None
 
     # closing
 
@@ -95,11 +104,17 @@ class Delivery:
             state = states.get(number)
             if state is None or not state.reports:
                 continue
-            waited = self._clock() - state.since
-            if entry.task.batch.leaving(state.reports, waited) == state.reports and (
-                await self._store.close_early(entry, state)
-            ):
-                self.batch_closed.set()
+            try:
+                await self._close_if_due(entry, state)
+            except Exception as error:  # the other tasks go on
+                log("closing a batch failed", level="error", error=type(error).__name__)
+
+    async def _close_if_due(self, entry: RegisteredTask, state: Filling) -> None:
+        waited = self._clock() - state.since
+        if entry.task.batch.leaving(state.reports, waited) == state.reports and (
+            await self._store.close_early(entry, state)
+        ):
+            self.batch_closed.set()
 
     # delivery
 
@@ -163,7 +178,7 @@ class Delivery:
             await self._store.give_back(batch, reason, self.pause(batch.tries))
 
     def pause(self, tries: int) -> int:
-        """Seconds until the next try after so many failures: they grow up to `retry_seconds`."""
+        """Seconds until the next try after `tries` failures: they grow up to `retry_seconds`."""
         longest = min(self._config.retry_seconds, 2 ** min(tries, 12))
         return int(longest * (0.5 + SYSTEM.below(512) / 1024) + 0.5)
 
@@ -171,12 +186,14 @@ class Delivery:
         """Takes a batch through its remaining states; raises `NotDelivered` if the analyzer does
         not take it."""
         if batch.state != "delivered":
-            manifest = await self._ordered(batch, entry)
-            if manifest is not None:
+            if self._exports is not None:
+                await self._export(batch, entry, self._exports)
+            elif (manifest := await self._ordered(batch, entry)) is not None:
                 await self._deliver(batch, manifest)
             await self._store.delivered(batch)
             self._note(batch)
-        if not self._shares:
+        await self._store.destroy_key(batch)
+        if not self._shares:  # else the analyzer removes them
             await asyncio.to_thread(self._spool.remove, batch.id.hex())
         await self._store.delete(batch)
         self._note(batch)
@@ -203,21 +220,54 @@ class Delivery:
         self._note(batch)
         return manifest
 
-    async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
-        """Writes the parts of a batch into a fresh folder of the spool."""
-        task, key = entry.task, await asyncio.to_thread(self._store.key, batch)
+    async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, int]:
+        """(the key of a batch, the shares of noise to top up); notes what the batch holds."""
+        key = await asyncio.to_thread(self._store.key, batch)
         batch.id = key.batch_id
         shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
-        top_up, batch.top_up_messages = await asyncio.to_thread(encrypted_top_up, task, shares)
+        batch.top_up_messages = task.top_up_size(shares)
         batch.noise_shares = batch.reports + shares
+        return key, shares
+
+    async def _export(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
+        """Writes a batch for `shuffledp shuffle-batch`: its messages as they are stored, by report
+        id, in parts, and last the manifest."""
+        _, shares = await self._begin(batch, entry.task)
+        folder, facts, rest = batch.id.hex(), list[PartFacts](), bytearray()
+
+        async def write(size: int) -> None:
+            part = bytes(rest[:size])
+            del rest[:size]
+            await asyncio.to_thread(exports.write, folder, part_name(len(facts)), part)
+            facts.append(PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest()))
+
+        async for page in self._store.messages(batch):
+            rest += page
+            while len(rest) >= MOST_PART_BYTES:
+                await write(MOST_PART_BYTES)
+        top_up = encrypted_top_up(entry.task, shares)
+        while (added := await asyncio.to_thread(next, top_up, None)) is not None:
+            rest += added
+            while len(rest) >= MOST_PART_BYTES:
+                await write(MOST_PART_BYTES)
+        while rest:
+            await write(MOST_PART_BYTES)
+        manifest = Manifest(header=_header(batch, entry.task.id), parts=tuple(facts))
+        await asyncio.to_thread(exports.write, folder, MANIFEST_NAME, manifest.to_bytes())
+
+    async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
+        """Writes the parts of a batch into a fresh folder of the spool."""
+        task = entry.task
+        key, shares = await self._begin(batch, task)
         folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
         secret = key.order_secret if task.order == "uniform" else None
-        with tempfile.TemporaryDirectory(dir=self._scratch(), prefix="sorting-") as scratch:
-            sorter = Sorter(Path(scratch), self._config.memory_mb << 20, secret)
+        with scratch_folder(self._scratch, SCRATCH_PREFIX) as scratch:
+            sorter = Sorter(scratch, self._config.memory_mb << 20, secret)
             async for page in self._store.messages(batch):
                 await asyncio.to_thread(sorter.add, page)
-            if top_up:
-                sorter.add(top_up)
+            top_up = encrypted_top_up(task, shares)
+            while (added := await asyncio.to_thread(next, top_up, None)) is not None:
+                await asyncio.to_thread(sorter.add, added)
             facts: list[PartFacts] = []
             parts = sorter.parts()
             try:
@@ -233,8 +283,15 @@ class Delivery:
         await asyncio.to_thread(self._spool.write, folder, MANIFEST_NAME, manifest.to_bytes())
         return manifest, folder
 
-    def _scratch(self) -> str | None:
-        return None if is_bucket(self._config.spool) else self._config.spool
+    @property
+    def _scratch(self) -> Path:
+        """Where batches are sorted that do not fit into memory."""
+        spool = self._config.spool
+        return Path(tempfile.gettempdir() if is_bucket(spool) else spool)
+
+    def sweep(self) -> None:
+        """Removes what killed processes left of sorting batches."""
+        sweep_scratch(self._scratch, SCRATCH_PREFIX)
 
     def _write(
         self, secret: bytes, batch: Batch, folder: str, part: bytes, number: int
@@ -248,9 +305,10 @@ class Delivery:
         text, path = manifest.to_bytes(), f"/batches/{batch.id.hex()}"
         headers = {"X-Content-SHA256": manifest.digest.hex()}
         if self._shares:
-            key = self._store.key(batch)
+            key = await asyncio.to_thread(self._store.key, batch)
             headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": key.parts_secret.hex()}
-        while True:
+        sent, most = 0, MOST_TIMES * len(manifest.parts)
+        for _ in range(2 + most):  # the analyzer gets or checks at least one part each time
             answer = await self._ask("PUT", path, content=text, headers=headers)
             if answer.get("state") != "receiving":
                 return
@@ -259,10 +317,12 @@ class Delivery:
                 type(one) is int and 0 <= one < len(manifest.parts) for one in missing
             ):
                 raise NotDelivered("the analyzer's answer is not understood")
+            sent += len(missing)
+            if sent > most:
+                break
             for number in missing:
                 await self._send(batch, manifest, number)
-            if not missing:
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        raise NotDelivered("the analyzer asks again and again")
 
     async def _send(self, batch: Batch, manifest: Manifest, number: int) -> None:
         data = await asyncio.to_thread(self._read, batch, manifest, number)

@@ -23,8 +23,8 @@ class Enrolments:
         today = int(self._clock()) // DAY_SECONDS
 
         async def store(transaction: Transaction) -> int:
-            ((epoch,),) = await transaction.rows("SELECT epoch FROM store WHERE id = 1")
-            rows: list[Row] = [(value, today, epoch) for value in sorted(set(hashes))]
-            return len(await transaction.insert("tokens", ("token", "enrolled", "epoch"), rows))
+            ((lost,),) = await transaction.rows("SELECT lost FROM store WHERE id = 1")
+            rows: list[Row] = [(value, today, lost) for value in sorted(set(hashes))]
+            return len(await transaction.insert("tokens", ("token", "enrolled", "losses"), rows))
 
         return await self._database.run(store)

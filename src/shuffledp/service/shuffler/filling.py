@@ -54,6 +54,10 @@ CLOSE_EARLY = f"""
     SELECT $1, $2, $3, 'closing', $4, 0, 0, '', 0, '', '', 0 FROM s RETURNING 1
 """
 
+LOSE = "UPDATE store SET lost = lost + 1 WHERE id = 1"
+"""Uses of tokens were lost: those that were enrolled before and count once in all tasks are
+refused from now on."""
+
 
 class Filling(NamedTuple):
     """How far a task is: the batch that is being filled, and the reports in it."""
@@ -104,7 +108,7 @@ async def filling(transaction: Transaction, task: int) -> Filling | None:
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
     """Stores reports; gives how far the task is then. None, and nothing is stored, if the batch has
-    no room for all of them, is full, the task takes no more, or the store has gone back in time.
+    no space for all of them, is full, the task takes no more, or the store has gone back in time.
     Raises `KeyTaken` if one of the
     names is stored already."""
     count = len(part.reports)

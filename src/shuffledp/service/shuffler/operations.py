@@ -80,7 +80,7 @@ TOKENS = Operation(
 PROOF = Operation(
     method="GET",
     path="/tasks/{task}/proof",
-    summary="Who has signed a task, and where it stands in the log; it never changes",
+    summary="Who has signed a task, and its position in the log; it never changes",
     answers={200: Content("application/json", TASK_PROOF.json_schema())},
     problems=NEEDS_TASK,
 )

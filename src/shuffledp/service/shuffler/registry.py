@@ -21,7 +21,7 @@ class SharedTasks(TaskRegistry):
 
     lost: Callable[[bytes], bool] = staticmethod(lambda _: False)
     """Whether reports were acknowledged of a task that the store does not know."""
-    _known_changes = -1
+    _known_changes = _known_epoch = -1
     _refreshing: asyncio.Task[None] | None = None
     _next: asyncio.Task[None] | None = None
 
@@ -76,15 +76,21 @@ class SharedTasks(TaskRegistry):
         await self._read()
 
     async def _read(self) -> None:
-        ((changes,),) = await self._database.rows("SELECT changes FROM store WHERE id = 1")
-        if changes == self._known_changes:
+        ((changes, epoch),) = await self._database.rows(
+            "SELECT changes, epoch FROM store WHERE id = 1"
+        )
+        if (changes, epoch) == (self._known_changes, self._known_epoch):
             return
-        if changes < self._known_changes:
+        if changes < self._known_changes or epoch != self._known_epoch:
             self._known_changes = -1  # the store has gone back in time: read all of it
         rows = await self._database.rows(
             "SELECT number, id, body, state, changed FROM tasks WHERE version > $1 ORDER BY number",
             self._known_changes,
         )
+        if self._known_changes < 0:
+            stored = {bytes(row[1]) for row in rows}
+            for entry in [one for one in self.by_id.values() if one.task.id not in stored]:
+                self._drop(entry)  # its number may be another task's now
         for number, task_id, body, state, changed in rows:
             known = self.by_id.get(bytes(task_id))
             if state == "deleted":
@@ -96,7 +102,7 @@ class SharedTasks(TaskRegistry):
                 task = await asyncio.to_thread(task_from_json, body)
                 self._add(RegisteredTask(number=number, task=task, state=state, changed=changed))
         self._by_number = {}
-        self._known_changes = changes
+        self._known_changes, self._known_epoch = changes, epoch
 
     async def run(self) -> None:
         """Learns of changes every second, until it is cancelled."""

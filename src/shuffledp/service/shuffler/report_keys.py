@@ -16,9 +16,11 @@ which may keep them in a KMS; what a destroyed key means is then that program's 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,6 +39,8 @@ except ImportError:  # Windows
 
 LOCK_SECONDS = 10.0
 COMMAND_SECONDS, DESTROYED_CODE, MOST_ANSWER = 30.0, 3, 4096
+MOST_KNOWN = 1024
+"""Keys that a process holds in memory; older ones are asked for again."""
 DELIVERED = "delivered"
 Name = tuple[bytes, int]
 """A task's id and the number of its batch."""
@@ -66,13 +70,22 @@ class ReportKeys(ABC):
         """The key of a task's batch, which is made, durably, if there is none yet. Raises
         `KeyDestroyed` if there was one."""
         name = task, number
-        if name not in self._known:
-            self._known[name] = BatchKey(self._secret(name))
-        return self._known[name]
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = BatchKey(self._secret(name))
+            if len(self._known) > MOST_KNOWN:
+                oldest, *_ = list(self._known)
+                self._known.pop(oldest, None)
+        return found
+
+    def forget(self) -> None:
+        """Forgets the keys in memory, so that each is asked for again: another process may have
+        destroyed it."""
+        self._known.clear()
 
     def close(self) -> None:
-        """Forgets the keys."""
-        self._known.clear()
+        """Ends the use of the keys."""
+        self.forget()
 
     def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
         """Destroys the key of a batch for good, and records why."""
@@ -110,6 +123,7 @@ class FolderKeys(ReportKeys):
         self._running = -1
         self._ended: dict[Name, str] = {}
         self._read_bytes = 0
+        self._reading = threading.Lock()
 
     def open(self, identity: bytes) -> None:
         self._join(exclusive=False)
@@ -157,7 +171,7 @@ class FolderKeys(ReportKeys):
             ) from None
 
     def close(self) -> None:
-        self._known.clear()
+        self.forget()
         if self._running >= 0:
             os.close(self._running)
             self._running = -1
@@ -173,17 +187,29 @@ class FolderKeys(ReportKeys):
         return self.path / f"{name[0].hex()}-{name[1]}.key"
 
     def _read_ended(self) -> None:
-        """Reads what was destroyed since it was last read, by whichever process."""
-        if not self._list.exists() or self._list.stat().st_size == self._read_bytes:
-            return
-        with open(self._list, "rb") as file:
-            file.seek(self._read_bytes)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read_bytes += len(whole)
-        for line in whole.decode().splitlines():
-            task, number, reason = line.split(" ", 2)
-            self._ended[bytes.fromhex(task), int(number)] = reason
+        """Reads what was destroyed since it was last read, by whichever process, and forgets those
+        keys."""
+        with self._reading:
+            if not self._list.exists() or self._list.stat().st_size == self._read_bytes:
+                return
+            with open(self._list, "rb") as file:
+                file.seek(self._read_bytes)
+                data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            for line in whole.decode().splitlines():
+                task, number, reason = line.split(" ", 2)
+                name = bytes.fromhex(task), int(number)
+                self._ended[name] = reason
+                self._known.pop(name, None)
+            self._read_bytes += len(whole)
+
+    def known(self, task: bytes, number: int) -> BatchKey | None:
+        self._read_ended()
+        return super().known(task, number)
+
+    def key(self, task: bytes, number: int) -> BatchKey:
+        self._read_ended()
+        return super().key(task, number)
 
     def _secret(self, name: Name) -> bytes:
         file = self._file(name)
@@ -197,7 +223,7 @@ class FolderKeys(ReportKeys):
                 return file.read_bytes()
         except (OSError, Timeout):
             raise StorageUnavailable(
-                "The folder of report keys cannot be written; make room on its disk."
+                "The folder of report keys cannot be written; free space on its disk."
             ) from None
 
     def _write(self, file: Path, data: bytes) -> None:
@@ -207,7 +233,7 @@ class FolderKeys(ReportKeys):
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        os.link(part, file)  # fails if there is one, whoever made it
+        os.link(part, file)  # fails if the file exists
         part.unlink()
         sync(self.path)
 
@@ -215,12 +241,24 @@ class FolderKeys(ReportKeys):
         with self._locked():
             self._read_ended()
             if name not in self._ended:
-                with open(self._list, "ab", buffering=0, opener=private) as out:
-                    out.write(f"{name[0].hex()} {name[1]} {reason}\n".encode())
-                    os.fsync(out.fileno())
-                sync(self.path)
+                self._record(f"{name[0].hex()} {name[1]} {reason}\n".encode())
                 self._read_ended()
             erase(self._file(name))
+
+    def _record(self, line: bytes) -> None:
+        """Adds a line to the list of destroyed keys, durably; nothing of it if the disk is full."""
+        with open(self._list, "ab", buffering=0, opener=private) as out:
+            begin = out.seek(0, os.SEEK_END)
+            try:
+                if out.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(out.fileno())
+            except OSError:
+                out.truncate(begin)
+                raise StorageUnavailable(
+                    "The folder of report keys cannot be written; free space on its disk."
+                ) from None
+        sync(self.path)
 
     def ended(self, task: bytes, number: int) -> str:
         self._read_ended()

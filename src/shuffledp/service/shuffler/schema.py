@@ -4,6 +4,8 @@
 updated in the statement that stores reports. `used` holds the ids of stored reports (16 bytes)
 and the hashes of spent tokens (32 bytes; where a token counts once in every batch, the batch's
 number follows in 4 bytes). `checksum` tells a retry from another report of the same id.
+`store.lost` counts how often uses of tokens were lost with an older store, and `tokens.losses` says
+how many losses there had been when a token was enrolled.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ REPLICA_TABLES = """
         WHERE state NOT IN ('deleted', 'discarded');
     CREATE TABLE replicas (name TEXT PRIMARY KEY, seen BIGINT NOT NULL);
     ALTER TABLE tasks ADD COLUMN version BIGINT NOT NULL DEFAULT 0;
-    ALTER TABLE tokens ADD COLUMN epoch BIGINT NOT NULL DEFAULT 1
+    ALTER TABLE tokens ADD COLUMN losses BIGINT NOT NULL DEFAULT 0
 """
 POSTGRES_SETTINGS = """
     ALTER TABLE filling SET (fillfactor = 10);
@@ -84,6 +86,8 @@ POSTGRES_SETTINGS = """
 """
 """Updates of the hot row stay in its page; ciphertexts do not compress, and most reports fit into a
 page."""
+MOVED_REPORTS = 1000
+"""Reports of an older store that are in memory at a time."""
 OLD_TASK_NUMBERS = 1 << 40
 """Before version 0.3 the reports of task t had the numbers t·2⁴⁰, t·2⁴⁰ + 1, …"""
 
@@ -127,29 +131,50 @@ async def _to_replicas(transaction: Transaction, words: Words) -> None:
         await transaction.run(f"DROP TABLE {table}")
 
 
+async def _move_reports(
+    transaction: Transaction, task: int, size: int, closed: int, batch: int
+) -> Counter[int]:
+    """Moves the reports of a task that wait, page by page; gives how many each batch has. `closed`
+    of them are in batches before `batch`."""
+    counts: Counter[int] = Counter()
+    low, high = task * OLD_TASK_NUMBERS, (task + 1) * OLD_TASK_NUMBERS
+    at = low
+    while True:
+        old = await transaction.rows(
+            "SELECT number, messages FROM old_reports WHERE number >= $1 AND number < $2 "
+            f"ORDER BY number LIMIT {MOVED_REPORTS}",
+            at,
+            high,
+        )
+        if not old:
+            return counts
+        moved: list[Row] = [
+            (
+                task,
+                batch + (place - low - closed) // size,
+                place.to_bytes(8, "big"),
+                bytes(messages),
+            )
+            for place, messages in old
+        ]
+        await transaction.append(Rows("reports", ("task", "batch", "name", "messages"), moved))
+        counts.update(row[1] for row in moved)
+        at = old[-1][0] + 1
+
+
 async def _move_task(transaction: Transaction, task: int, size: int, accepting: bool) -> None:
     ((closed, number),) = await transaction.rows(
         "SELECT COALESCE(MAX(first_report + reports), 0), COALESCE(MAX(number), 0) "
         "FROM old_batches WHERE task=$1",
         task,
     )
-    low, high = task * OLD_TASK_NUMBERS, (task + 1) * OLD_TASK_NUMBERS
-    old = await transaction.rows(
-        "SELECT number, messages FROM old_reports WHERE number >= $1 AND number < $2", low, high
-    )
-    batch_of = {row[0]: int(number) + 1 + (row[0] - low - int(closed)) // size for row in old}
-    counts = Counter(batch_of.values())
+    counts = await _move_reports(transaction, task, size, int(closed), int(number) + 1)
     last = max(counts, default=int(number) + 1)
     if last > int(number) + 1 or counts[last] >= size:
         raise ConfigError(
             "This store holds full batches that version 0.2 has not closed yet; start 0.2 once "
             "more, wait until they are delivered, stop it, and start this version again."
         )
-    moved: list[Row] = [
-        (task, batch_of[place], place.to_bytes(8, "big"), bytes(messages))
-        for place, messages in old
-    ]
-    await transaction.append(Rows("reports", ("task", "batch", "name", "messages"), moved))
     since = await transaction.rows("SELECT since FROM waiting WHERE task=$1", task)
     await transaction.run(
         "INSERT INTO filling (task, number, reports, size, since, accepting, reason) "

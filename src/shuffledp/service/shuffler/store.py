@@ -205,17 +205,20 @@ class ShufflerStore:
             yield rows
             last = rows[-1][0]
 
-    async def delete(self, batch: Batch, state: str = "deleted") -> None:
-        """Destroys the key of a batch that was delivered or discarded, and deletes its reports.
+    async def destroy_key(self, batch: Batch) -> None:
+        """Destroys the key of a batch that was delivered.
 
-        Ensures: after the key is gone, no copy of the messages in the database, its log, a backup
-        or the spool can be read. A crash in between is made good by the next process.
+        Ensures: no copy of the messages in the database, its log, a backup or the spool can be read
+        any more. A crash before `delete` is made good by the next process.
         """
         task = self.tasks.numbered(batch.task).task.id
         await asyncio.to_thread(self.keys.destroy, task, batch.number)
+
+    async def delete(self, batch: Batch) -> None:
+        """Deletes the reports of a batch whose key was destroyed."""
         await self._delete_reports(batch.task, batch.number)
-        await self._change(batch, f"state = '{state}', lease = '', problem = ''")
-        batch.state = state
+        await self._change(batch, "state = 'deleted', lease = '', problem = ''")
+        batch.state = "deleted"
 
     async def _delete_reports(self, task: int, number: int) -> None:
         key = "name" if self.database.shared else "rowid"
@@ -235,11 +238,12 @@ class ShufflerStore:
         more reports: who has answered is not known."""
         task = entry.task.id
         for batch in await self.batches(entry.number):
-            reason = self.keys.ended(task, batch.number)
-            if reason and batch.state in ("closing", "ordered"):
-                await self._end(entry, batch.number, reason, filled=False)
+            if batch.state in ("closing", "ordered"):
+                reason = await asyncio.to_thread(self.keys.ended, task, batch.number)
+                if reason:
+                    await self._end(entry, batch.number, reason, filled=False)
         state = await self.filling(entry.number)
-        while state and (reason := self.keys.ended(task, state.number)):
+        while state and (reason := await asyncio.to_thread(self.keys.ended, task, state.number)):
             await self._end(entry, state.number, reason, filled=True)
             state = await self.filling(entry.number)
 
@@ -249,6 +253,8 @@ class ShufflerStore:
 
         async def end(transaction: Transaction) -> None:
             await self.tasks.begin_change(transaction)
+            if reason == DELIVERED:
+                await transaction.run(filling.LOSE)
             if reason == DELIVERED and entry.task.repeat is False:
                 await filling.stop(transaction, entry.number, OLDER)
                 await self.tasks.store_state(transaction, entry.number, "closed")
@@ -280,4 +286,4 @@ class ShufflerStore:
         state = await self.filling(entry.number)
         if state and state.reports:
             numbers.append(state.number)
-        return self.keys.missing(entry.task.id, numbers)
+        return await asyncio.to_thread(self.keys.missing, entry.task.id, numbers)

@@ -89,8 +89,8 @@ class Watch:
         self._file = -1
         self._lock: BaseFileLock | None = None
         self._dirty = False
-        self._others: list[Seen] = []
-        """What processes remembered that have ended."""
+        self._others: dict[Path, Seen] = {}
+        """What processes remembered that have ended, by their files."""
         self.stop_now: Callable[[RegisteredTask], Awaitable[None]] | None = None
         """Stops a task in a transaction."""
 
@@ -108,7 +108,9 @@ class Watch:
                 f"The folder {self._folder} cannot be written ({error.strerror}); give the "
                 "server's user the right to write there, or name another one as memory."
             ) from None
-        self._others = [read_seen(other.read_bytes()) for other in self._ended()]
+        for other in self._ended():
+            with contextlib.suppress(FileNotFoundError):  # another process has taken it over
+                self._others[other] = read_seen(other.read_bytes())
 
     def _ended(self) -> list[Path]:
         """The files of processes that have ended."""
@@ -140,7 +142,7 @@ class Watch:
             os.pwrite(self._file, _SLOT.pack(name, position), _HEAD.size + slot * _SLOT.size)
         except OSError:
             raise StorageUnavailable(
-                "The folder that remembers what was acknowledged cannot be written; make room."
+                "The folder that remembers what was acknowledged cannot be written; free space."
             ) from None
         self._dirty = True
 
@@ -181,7 +183,7 @@ class Watch:
     async def compare(self, transaction: Transaction) -> None:
         """Compares the store with what is remembered, at the beginning of a session; stops the
         tasks that are behind."""
-        memories = [Seen(self._epoch, dict(self._positions)), *self._others]
+        memories = [Seen(self._epoch, dict(self._positions)), *self._others.values()]
         epoch = await _raise_epoch(transaction)  # after that, so that it knows no less
         if max(memory.epoch for memory in memories) > epoch:
             raise StorageUnavailable(
@@ -203,7 +205,7 @@ class Watch:
             await self.stop(transaction, entries[name])
         if not self._others and epoch == self._epoch:
             return
-        for other in self._others:
+        for other in self._others.values():
             for name, position in other.positions.items():
                 if position > self._positions.get(name, 0):
                     self._remember(name, position)
@@ -215,10 +217,10 @@ class Watch:
         self.sync()
         if self._others:
             sync(self._folder)
-            for path in self._ended():
+            for path in self._others:
                 path.unlink(missing_ok=True)
                 Path(f"{path}.lock").unlink(missing_ok=True)
-            self._others = []
+            self._others = {}
 
     async def stop(self, transaction: Transaction, entry: RegisteredTask) -> None:
         """Stops a task of which the store has lost reports."""
@@ -229,7 +231,7 @@ class Watch:
             return
         await self._tasks().begin_change(transaction)
         await filling.stop(transaction, entry.number, BEHIND)
-        await transaction.run("UPDATE store SET lost = epoch WHERE id = 1")
+        await transaction.run(filling.LOSE)
         await self._tasks().store_state(transaction, entry.number, "closed")
         log("task closed", level="warning", task=entry.task.id.hex(), reason=BEHIND)
 

@@ -45,7 +45,7 @@ def back_up(store: str, output: str | Path) -> int:
     except (apsw.Error, OSError) as error:
         raise ParameterError(
             f"The backup could not be made ({_reason(error)}); nothing is left of it: check that "
-            "the store is an SQLite database and that the disk of the backup has room."
+            "the store is an SQLite database and that the disk of the backup has free space."
         ) from None
     finally:
         part.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ def restore(backup: str | Path, store: str) -> None:
     except (apsw.Error, OSError) as error:
         raise ParameterError(
             f"The backup could not be put back ({_reason(error)}); check that it is an SQLite "
-            "database and that the disk has room."
+            "database and that the disk has free space."
         ) from None
     finally:
         part.unlink(missing_ok=True)

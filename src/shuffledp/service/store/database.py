@@ -82,10 +82,10 @@ class Database(ABC):
         """The value that `work` returns, after its changes are durable. Raises `StorageUnavailable`
         if they could not be stored, or if the answer was lost: only the database knows then whether
         they were. Raises `KeyTaken`, and stores nothing, if another connection stored one of the
-        keys meanwhile. Without `atomic`, every statement may be a transaction of its own."""
+        keys meanwhile. Without `atomic`, every statement may be a separate transaction."""
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
-        """The rows that one statement gives, in a transaction of its own."""
+        """The rows that one statement returns, in a separate transaction."""
         return await self.run(lambda transaction: transaction.rows(sql, *values))
 
     async def delete(self, table: str, keys: Sequence[str], where: str, *values: Value) -> int:

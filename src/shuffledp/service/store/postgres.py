@@ -35,6 +35,8 @@ SHARED_CONNECTIONS = 8
 CONNECT_SECONDS, COMMAND_SECONDS = 30.0, 60.0
 RUN_SECONDS = 150.0
 """The longest transaction, with connecting, and with rolling back on a connection that is dead."""
+MIGRATION_SECONDS = 3600.0
+"""The longest migration of an older store; other processes wait for it meanwhile."""
 CLOSE_SECONDS = 5.0
 
 SESSION_SETTINGS = {
@@ -79,12 +81,14 @@ class PostgresTransaction(Transaction):
 
     dialect = "postgresql"
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    def __init__(self, connection: Any, seconds: float = COMMAND_SECONDS) -> None:
+        """`seconds` is the longest that one statement may take."""
+        self._connection, self._seconds = connection, seconds
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         try:
-            return [tuple(row) for row in await self._connection.fetch(sql, *values)]
+            found = await self._connection.fetch(sql, *values, timeout=self._seconds)
+            return [tuple(row) for row in found]
         except TAKEN_ERRORS:
             raise _taken() from None
 
@@ -123,7 +127,8 @@ class PostgresTransaction(Transaction):
         if given:
             sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
             values = (column for one in given for column in _turned(one.rows))
-            if await self._connection.fetchval(sql, *values) != sum(len(one.rows) for one in given):
+            stored = await self._connection.fetchval(sql, *values, timeout=self._seconds)
+            if stored != sum(len(one.rows) for one in given):
                 raise _taken()
 
 
@@ -187,7 +192,7 @@ class PostgresDatabase(Database):
             await migrate(transaction, schema, SCHEMA_WORDS)
 
         try:
-            await database.run(prepare)
+            await database.run(prepare, seconds=MIGRATION_SECONDS)
         except asyncpg.InvalidCatalogNameError:
             raise ConfigError("The PostgreSQL database does not exist; create it first.") from None
         except asyncpg.InvalidAuthorizationSpecificationError:
@@ -222,18 +227,21 @@ class PostgresDatabase(Database):
             raise
         return connection
 
-    async def run(self, work: Work[T], *, atomic: bool = True) -> T:
+    async def run(self, work: Work[T], *, atomic: bool = True, seconds: float | None = None) -> T:
+        """`seconds` is the longest that the work may take, and each of its statements."""
+        statement, whole = seconds or COMMAND_SECONDS, seconds or RUN_SECONDS
         async with self._slots:
             self.check_open()
             connection = None
             try:
-                async with asyncio.timeout(RUN_SECONDS):
+                async with asyncio.timeout(whole):
                     connection = await self._connected()
                     self._busy.add(connection)
+                    transaction = PostgresTransaction(connection, statement)
                     if not atomic:
-                        return await work(PostgresTransaction(connection))
+                        return await work(transaction)
                     async with connection.transaction():
-                        return await work(PostgresTransaction(connection))
+                        return await work(transaction)
             except TAKEN_ERRORS:
                 raise _taken() from None
             except UNAVAILABLE_ERRORS as error:

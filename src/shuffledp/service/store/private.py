@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import BaseFileLock, Timeout
@@ -10,6 +13,7 @@ from filelock import BaseFileLock, Timeout
 from shuffledp.documents.files import lock, private, sync
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+LOCK_ENDING = ".lock"
 
 
 def private_folder(path: Path) -> None:
@@ -50,7 +54,7 @@ def erase(path: Path) -> None:
 
 
 def lock_file(path: Path, seconds: float) -> BaseFileLock | None:
-    """The lock of a file, taken, after waiting for at most so many seconds; None if another program
+    """The lock of a file, taken, after waiting for at most `seconds`; None if another program
     holds it. A program that ends, even by SIGKILL, gives its lock back."""
     held = lock(path, seconds, secret=True)
     try:
@@ -58,3 +62,33 @@ def lock_file(path: Path, seconds: float) -> BaseFileLock | None:
     except Timeout:
         return None
     return held
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """A fresh folder, removed at the end; `sweep_scratch` removes it if this process is killed."""
+    path = parent / f"{prefix}{os.urandom(8).hex()}"
+    marker = Path(f"{path}{LOCK_ENDING}")
+    held = lock_file(marker, 0)  # before there is a folder that could be swept
+    try:
+        path.mkdir(mode=PRIVATE_FOLDER)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        if held is not None:
+            held.release()
+        marker.unlink(missing_ok=True)
+
+
+def sweep_scratch(parent: Path, prefix: str) -> None:
+    """Removes the scratch folders of processes that have ended."""
+    for path in parent.glob(f"{prefix}*"):
+        marker = Path(f"{path}{LOCK_ENDING}")
+        if path.suffix == LOCK_ENDING:
+            continue
+        with contextlib.suppress(OSError):  # another user's, or gone meanwhile
+            held = lock_file(marker, 0)
+            if held is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                held.release()
+                marker.unlink(missing_ok=True)

@@ -61,7 +61,7 @@ def check_role(found: list[str], role: str) -> None:
     """Raises `ConfigError` if a database was made by another role."""
     if any(other != role for other in found):
         raise ConfigError(
-            f"This database belongs to the {found[0]}; give the {role} one of its own."
+            f"This database belongs to the {found[0]}; give the {role} a separate one."
         )
 
 

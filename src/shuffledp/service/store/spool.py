@@ -18,6 +18,12 @@ def is_bucket(place: str) -> bool:
     return "://" in place
 
 
+def inside(place: str, folder: str) -> str:
+    """The path or URI of a folder in a spool; a URI's settings stay at its end."""
+    name, mark, settings = place.partition("?") if is_bucket(place) else (place, "", "")
+    return f"{name.rstrip('/')}/{folder}{mark}{settings}"
+
+
 class Spool(ABC):
     """Files by folder and name, each written whole or not at all."""
 
@@ -39,7 +45,7 @@ class Spool(ABC):
 
     @abstractmethod
     def free_bytes(self) -> int | None:
-        """Room on its disk; None where there is no such limit."""
+        """Free space on its disk; None where there is no such limit."""
 
 
 class FolderSpool(Spool):
@@ -144,5 +150,5 @@ def open_spool(place: str) -> Spool:
 
 def _unavailable() -> StorageUnavailable:
     return StorageUnavailable(
-        "The spool is full or cannot be reached; make room, or bring it back."
+        "The spool is full or cannot be reached; free space, or bring it back."
     )

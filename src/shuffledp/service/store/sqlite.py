@@ -1,4 +1,4 @@
-"""SQLite through apsw: WAL, synchronous=FULL, one connection in one thread of its own.
+"""SQLite through apsw: WAL, synchronous=FULL, one connection in a dedicated thread.
 
 A locked file beside the database lets one process work on it at a time. Others may read: a backup
 sees one moment of the database while the service goes on writing.
@@ -133,7 +133,7 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 
 
 class SqliteDatabase(Database):
-    """An SQLite database in a file, with one connection in a thread of its own."""
+    """An SQLite database in a file, with one connection in a dedicated thread."""
 
     now = "unixepoch()"
 
@@ -203,7 +203,7 @@ class SqliteDatabase(Database):
         ) as error:
             raise StorageUnavailable(
                 f"The store cannot be written ({type(error).__name__}); "
-                "nothing was acknowledged: make room on its disk."
+                "nothing was acknowledged: free space on its disk."
             ) from None
 
     async def _close(self) -> None:
@@ -226,8 +226,8 @@ def lock_store(path: str, seconds: float) -> BaseFileLock:
         ) from None
     if lock is None:
         raise ConfigError(
-            f"The SQLite store {path} is in use by another service; stop it, or give every service "
-            "a file of its own."
+            f"The SQLite store {path} is in use by another service; stop it, or give every "
+            "service a separate file."
         )
     return lock
 

@@ -167,10 +167,10 @@ export function drawIntervals(place, rows, { truth = null, label, names = null }
   const W = widthOf(place), left = names ? Math.min(190, W / 3) : 20, right = W - 20, top = 8;
   const H = top + each * shown.length + 40;
   const numbers = shown.flat().concat(truth === null ? [] : [truth]);
-  const low = Math.min(...numbers), high = Math.max(...numbers), room = (high - low || 1) * 0.04;
-  const x = linearScale(low - room, high + room, left, right);
+  const low = Math.min(...numbers), high = Math.max(...numbers), pad = (high - low || 1) * 0.04;
+  const x = linearScale(low - pad, high + pad, left, right);
   const svg = canvas(W, H, label);
-  for (const tick of niceTicks(low - room, high + room)) {
+  for (const tick of niceTicks(low - pad, high + pad)) {
     svg.append(part('line', { x1: x(tick), x2: x(tick), y1: top, y2: H - 32, class: 'grid' }),
       part('text', { x: x(tick), y: H - 15, 'text-anchor': 'middle', class: 'soft' }, short(tick)));
   }

@@ -72,7 +72,9 @@ function showState(found) {
   at('stop').disabled = Boolean(found.stopped);
   const sent = found.trial ? `${found.trial.sent.toLocaleString('en')} of ${found.trial.devices.toLocaleString('en')} simulated devices have sent. ` : '';
   at('collect-note').textContent = found.stopped ? 'Stopped. The results stay here to be saved until you start again or end the studio.' : `${sent}Task ${found.task.slice(0, 16)}…, ${found.report_bytes.toLocaleString('en')} bytes per report; shuffler ${found.shuffler}, analyzer ${found.analyzer}.`;
-  at('have').textContent = `${found.have.toLocaleString('en')} of ${found.need.toLocaleString('en')} reports wait for the next batch.`;
+  at('have').textContent = found.exact
+    ? `${found.have.toLocaleString('en')} of ${found.need.toLocaleString('en')} reports wait for the next batch.`
+    : `About ${found.have.toLocaleString('en')} of ${found.need.toLocaleString('en')} reports wait for the next batch, as the shuffler says to everybody: rounded, and 10 to 20 minutes old.`;
   at('have-bar').value = Math.min(1, found.have / found.need);
   at('batches-list').replaceChildren(...found.batches.map((batch) => {
     const line = document.createElement('li');

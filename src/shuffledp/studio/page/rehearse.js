@@ -71,8 +71,11 @@ function drawRuns(runs, ready, names) {
   }
 }
 
-function smaller(ready) {
-  return ready.replanned ? `The file has ${ready.users.toLocaleString('en')} rows, fewer than the plan needs: a plan for as many people, with the same ε and target, is rehearsed instead.` : '';
+function differs(ready) {
+  const rows = `The file has ${ready.users.toLocaleString('en')} rows`;
+  if (ready.replanned) return `${rows}, fewer than the plan needs: a plan for as many people, with the same ε and target, is rehearsed instead.`;
+  if (ready.users === ready.planned) return '';
+  return `${rows}, but the plan is for ${ready.planned.toLocaleString('en')} people. Every row adds noise, so these errors are larger than those of the plan.`;
 }
 
 function finish(summary, ready, runs) {
@@ -84,7 +87,10 @@ function finish(summary, ready, runs) {
   }
   lines.push(`${held.toLocaleString('en')} of ${all.toLocaleString('en')} intervals hold the truth (${short(100 * summary.coverage)} %; promised: at least ${short(100 * summary.promised)} %, up to chance).`);
   if (at('question').value !== 'quantiles') {
-    lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ${short(summary.within.error)} of the truth (promised: ${short(100 * summary.promised)} %).`);
+    lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ±${short(summary.within.error)} of the truth (forecast for ${ready.users.toLocaleString('en')} people: ${short(100 * summary.promised)} %).`);
+  }
+  if (!ready.replanned && ready.users !== ready.planned) {
+    lines.push(`Careful: the plan promises ±${short(summary.planned)} for about ${ready.planned.toLocaleString('en')} people. With ${ready.users.toLocaleString('en')} the error is ±${short(summary.within.error)}. If that many will take part, plan for them.`);
   }
   if (ready.absent.length) {
     lines.push(`No row holds ${ready.absent.map((one) => `“${one}”`).join(', ')}: check the spelling. Capitals and spaces count.`);
@@ -108,7 +114,7 @@ function finish(summary, ready, runs) {
       short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
   }));
   at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
-    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${smaller(ready)}`;
+    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${differs(ready)}`;
 }
 
 async function rehearse(event) {
@@ -128,7 +134,7 @@ async function rehearse(event) {
     await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted), written }, (item) => {
       if (item.ready) {
         ready = item.ready;
-        at('rehearse-note').textContent = `Running… ${smaller(ready)}`;
+        at('rehearse-note').textContent = `Running… ${differs(ready)}`;
       }
       if (item.run) {
         runs.push(item.run);

@@ -1,0 +1,72 @@
+// Tasks that would keep a device busy: refused before anything is proved.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { loadTask } from "@shuffledp/client";
+import { paperCell } from "@shuffledp/client/paper";
+import { madeProof } from "@shuffledp/client/testing";
+import { changedText, clock, fails, idOf, loadText, textOf } from "../test-support.mjs";
+
+const PAPER = "count, paper";
+const MOST_MILLISECONDS = 2000;
+const options = { cells: [paperCell], policy: { leastUsers: 1 } };
+
+const paper = (change) =>
+  changedText(textOf(PAPER), (task) => change(task.certificate.protocol.cell, task));
+
+async function refusedSoon(text, message) {
+  const begun = performance.now();
+  await assert.rejects(loadText(text, options), (error) => {
+    assert.match(error.message, message);
+    return fails("task")(error);
+  });
+  assert.ok(performance.now() - begun < MOST_MILLISECONDS, `${performance.now() - begun} ms`);
+}
+
+test("many pairs of messages are refused by the size of a report", async () => {
+  for (const pairs of [65535, 10 ** 9])
+    await refusedSoon(
+      paper((cell) => (cell.input_pairs = pairs)),
+      /too short/,
+    );
+});
+
+test("a long proof is refused before it begins", async () => {
+  await refusedSoon(
+    paper((cell, task) => {
+      Object.assign(cell, { input_pairs: 32767, flood_mean: "1000000000000" });
+      task.report_size = 65535;
+    }),
+    /takes too long/,
+  );
+  await refusedSoon(
+    changedText(textOf("count, bounded"), (task) => {
+      const { up } = task.certificate.protocol.cell;
+      const { proof } = task.certificate.cells[0];
+      proof.most_messages += 60000 - up.cut - up.muted_cut;
+      proof.up.rule = "equal cuts";
+      up.cut = up.muted_cut = 30000;
+      task.report_size = 65535;
+    }),
+    /takes too long/,
+  );
+});
+
+test("the same task with its own numbers is proved", async () => {
+  assert.equal((await loadText(textOf(PAPER), options)).name.length > 0, true);
+});
+
+test("a task that nobody has signed is not proved", async () => {
+  // the odds are too small for the proof, but the signatures are looked at first
+  const text = changedText(textOf("count, bounded"), (task) => {
+    const { up } = task.certificate.protocol.cell;
+    up.odds = up.odds.map(() => "1/1000000");
+  });
+  const other = await madeProof(idOf(textOf("count, bounded")));
+  const load = (proof) => loadTask(text, { proof, clock, policy: { leastUsers: 1 } });
+  await assert.rejects(load(other), (error) => {
+    assert.match(error.message, /belongs to another task/);
+    return true;
+  });
+  await assert.rejects(load(await madeProof(idOf(text))), fails("privacy")); // the twin
+});

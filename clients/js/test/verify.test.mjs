@@ -1,0 +1,82 @@
+// The verifier accepts what holds, refuses every attack, and shows both sides of each inequality.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { supportedQueries } from "@shuffledp/client";
+import { isTrue, verify } from "@shuffledp/client/verify";
+import { PLANS } from "../dist/pages/seePlans.js";
+import { readVectors, vectors } from "../test-support.mjs";
+
+const certificates = readVectors("certificates");
+const known = ({ certificate }) => supportedQueries.includes(certificate.protocol.query);
+const inequalities = ({ total, cells, padding }) => [
+  ...total,
+  ...cells.flatMap((cell) => cell.inequalities),
+  ...padding,
+];
+
+for (const { name, holds, certificate } of certificates)
+  test(`certificate ${holds ? "accepted" : "refused"}: ${name}`, async () => {
+    const plan = JSON.stringify({ format: "shuffledp plan 2", certificate }, null, 2);
+    if (!holds || !known({ certificate }))
+      return assert.rejects(verify(plan), { name: "ShuffledpError" });
+    const verdict = await verify(plan);
+    assert.equal(verdict.protocol.users, certificate.users);
+    const shown = inequalities(verdict);
+    assert.ok(shown.length >= 3 && shown.every(isTrue));
+  });
+
+const every = [
+  vectors.tasks,
+  vectors.frequencies.tasks,
+  vectors.groups.tasks,
+  vectors.shared.tasks,
+];
+test("tasks are accepted, with their ids and the length of their reports", async () => {
+  for (const { id, text } of every.flat()) {
+    const verdict = await verify(`${text}\n`);
+    assert.deepEqual([verdict.kind, verdict.id, verdict.padding.length], ["task", id, 1]);
+    assert.ok(inequalities(verdict).every(isTrue));
+  }
+});
+
+const refused = [...vectors.refused, ...vectors.shared.refused];
+test("every task that clients must refuse is refused, except for its date and name", async () => {
+  let tried = 0;
+  for (const { stage, why, text } of refused) {
+    if (!["text", "proof"].includes(stage)) continue; // dates and ids are not in the file
+    if (text !== text.trimEnd()) continue; // the end of a file is not part of the task
+    await assert.rejects(verify(text), { name: "ShuffledpError" }, why);
+    tried++;
+  }
+  assert.ok(tried > 100, String(tried));
+});
+
+test("a published result stands on its certificate, and names the same ε", async () => {
+  const { certificate } = certificates.find(({ name }) => name === "bounded count");
+  const result = { query: "count", estimate: 3, epsilon_exact: certificate.epsilon, certificate };
+  const one = { task: "ab".repeat(32), number: 1, result };
+  for (const document of [one, { results: [one] }, result])
+    assert.equal((await verify(JSON.stringify(document))).kind, "result");
+  const other = { ...one, result: { ...result, epsilon_exact: "1/1000" } };
+  await assert.rejects(verify(JSON.stringify(other)), /another ε/);
+});
+
+test("anything else is refused in one sentence", async () => {
+  for (const text of [
+    "",
+    "null",
+    "[]",
+    "7",
+    "{}",
+    '{"format":"shuffledp plan 2"}',
+    "{",
+    '{"result":{}}',
+  ])
+    await assert.rejects(verify(text), { name: "ShuffledpError", code: "task" }, text);
+});
+
+test("every plan of the page that shows an answer on its way is private", async () => {
+  for (const { users, certificate } of PLANS)
+    assert.equal((await verify(JSON.stringify(certificate))).protocol.users, users);
+});

@@ -1,0 +1,51 @@
+"""The fewest messages of any cell with one kind of message, the same losses and the same error.
+
+The proof is in MATH §12, "How far from the limit?". Floats compute it, each comparison with a
+margin that is far above their rounding errors."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from shuffledp.numbers.exact import to_float
+
+if TYPE_CHECKING:
+    from shuffledp.cells.bounded.cell import BoundedCell
+
+MARGIN = 1e-9
+"""Of logarithms that are compared."""
+FINENESS = 1e-5
+"""Of the steps in which the limit is looked for, as a part of it."""
+
+
+def fewest_messages(cell: BoundedCell, loss: Fraction, copies: int) -> float:
+    """A lower bound on what a user sends on average to `copies` such cells, of which one holds the
+    largest value and the others 0, if a change of a value costs at most `loss` and one user's
+    estimate has at most the variance that it has here."""
+    variance = to_float(lambda: cell.mean_squared_error(1)) * (1 + MARGIN)
+    scale = min(1 / (4 * variance), 2 / (1 + math.sqrt(1 + 16 * variance)))
+    held = least_offset(float(loss), variance / cell.largest**2)
+    return scale * cell.largest * (copies * held + 1) * (1 - MARGIN)
+
+
+def least_offset(loss: float, variance: float) -> float:
+    """At most u, the mean at value 0 divided by the distance of the means at 0 and D.
+
+    F(u) = max over τ of e^(−τu)(e^(−loss) − e^(−τ)) must be at most R(u) = v/((1+u)² + v). Both
+    fall, so no u between two places is possible where F at the second exceeds R at the first."""
+
+    def log_f(u: float) -> float:
+        return -loss * (u + 1) + u * math.log(u) - (u + 1) * math.log1p(u)
+
+    def log_r(u: float) -> float:
+        return math.log(variance) - math.log((1 + u) ** 2 + variance)
+
+    at, step = 0.0, 1e-3
+    while step > FINENESS * max(at, FINENESS):
+        if log_f(at + step) - log_r(at) > MARGIN:
+            at, step = at + step, 1.5 * step
+        else:
+            step /= 2
+    return at

@@ -1,0 +1,379 @@
+"""The sparse cell: any number of buckets, at most Z+1 messages per user (docs/mathematics.md §19).
+
+All buckets are drawn at once. Write m for the planned users, B for the buckets, r = 1/m, ρ = B/m,
+(x)_k for the rising factorial, and
+
+    s_J = β^J·(ρ)_J/J!,    C = s_0 + … + s_Z.
+
+"J tokens by the urn" (Pólya's): token i+1 goes to a uniformly drawn bucket with probability
+B/(B + i·m), and otherwise to the bucket of one of the i earlier tokens, drawn uniformly. A user
+with the bucket x, or with no value, draws one of three branches:
+
+    data    with probability p:  J tokens by the urn, P(J) = s_J/C for J = 0..Z, and one in x
+    muted   with probability q:  J tokens by the urn alone
+    jump    with probability o:  Z+1 tokens by the urn, nothing else
+
+Whether these numbers are private is not decided here but by a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from typing import Any, ClassVar
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp.cells.base import (
+    CELL_EPSILON,
+    MOST_USERS,
+    PROBABILITY,
+    Cell,
+    CellGroup,
+    Counts,
+    Floats,
+    Member,
+    Values,
+    check_epsilon,
+)
+from shuffledp.cells.sparse import draws, error
+from shuffledp.cells.sparse.law import BucketLaw, Moments, bucket_law, moments
+from shuffledp.documents.schema import OneOf, Record, Whole
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, probability, whole
+from shuffledp.numbers.finite import CutNegativeBinomial, Finite
+from shuffledp.numbers.laws import Bernoulli, Binomial
+
+MOST_SPARSE_BUCKETS = 1 << 26
+MOST_SPARSE_CUT = 1_023
+MOST_BITS = 256
+"""Of the numerator or denominator of a parameter."""
+NO_VALUE = -1
+"""The code of a user without a value."""
+DATA, MUTED, JUMP = range(3)
+"""The branches, in the order in which they are drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseCell(Cell):
+    """The randomizer of all buckets, and what the number of tokens in one of them says."""
+
+    kind: ClassVar[str] = "sparse"
+    sends_minus: ClassVar[bool] = False
+    bytes_per_copy: ClassVar[int] = 256
+    largest: ClassVar[int] = 1  # type: ignore[misc]
+
+    users: int
+    """m: how many honest users are guaranteed; together they carry the whole noise."""
+    buckets: int
+    """B."""
+    epsilon: Fraction
+    """What replacing a user's value costs; the certificate proves it."""
+    decay: Fraction
+    """β: the noise's masses fall by about this factor from one number of tokens to the next."""
+    cut: int
+    """Z: the most noise tokens of a user that does not jump."""
+    share: Fraction
+    """φ: the part of the jumps that pays for the cut of the noise; the rest pays for the value."""
+    data: Fraction
+    """p: the probability that a user sends its value."""
+    muted: Fraction
+    """q: the probability that a user sends noise alone."""
+    jump: Fraction
+    """o: the probability that a user sends Z+1 tokens by the urn."""
+
+    def __post_init__(self) -> None:
+        whole(self.users, "users", most=MOST_USERS)
+        whole(self.buckets, "buckets", most=MOST_SPARSE_BUCKETS)
+        whole(self.cut, "cut", least=0, most=MOST_SPARSE_CUT)
+        names = ("epsilon", "decay", "share", "data", "muted", "jump")
+        for name in names:
+            number = getattr(self, name)
+            if not isinstance(number, Fraction):
+                raise ParameterError(f"{name} must be given as a fraction.")
+            if max(map(int.bit_length, number.as_integer_ratio())) > MOST_BITS:
+                raise ParameterError(
+                    f"{name} may have at most {MOST_BITS:,} bits above and below the line; round "
+                    "it."
+                )
+        check_epsilon(self.epsilon, "epsilon")
+        for name in ("decay", "data", "muted", "jump"):
+            probability(getattr(self, name), name)
+        if not 0 < self.share <= 1:
+            raise ParameterError("share must lie above 0 and be at most 1.")
+        if self.data + self.muted + self.jump != 1:
+            raise ParameterError("data, muted and jump must add up to exactly 1.")
+
+    # The laws of a user's draws
+
+    @cached_property
+    def branches(self) -> Finite:
+        """Which branch a user takes: 0 data, 1 muted, 2 jump."""
+        chances = (self.data, self.muted, self.jump)
+        scale = lcm(*(chance.denominator for chance in chances))
+        return Finite(tuple(int(chance * scale) for chance in chances))
+
+    @cached_property
+    def sends_value(self) -> Binomial:
+        """1 with probability p."""
+        return Bernoulli(self.data)
+
+    @cached_property
+    def noise(self) -> CutNegativeBinomial:
+        """J of a user that does not jump: P(J) = s_J/C."""
+        return CutNegativeBinomial(Fraction(self.buckets, self.users), self.decay, self.cut)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The exact moments of a user's tokens in one bucket, and of all its tokens."""
+        return moments(self)
+
+    @cached_property
+    def bucket_law(self) -> BucketLaw:
+        """The law of a user's tokens in one bucket, in floats."""
+        return bucket_law(self)
+
+    @property
+    def up_loss(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def most_messages(self) -> int:
+        """K = Z+1."""
+        return self.cut + 1
+
+    def message_masses(self) -> list[Fraction]:
+        """P(a user without a value sends k tokens) for k = 0..Z+1."""
+        return [(1 - self.jump) * mass for mass in self.noise.masses()] + [self.jump]
+
+    def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
+        """The expected tokens of a user in *all* buckets, with a value unless 0 is given."""
+        value = Fraction(1 if mean_value is None else mean_value)
+        return ball(self.moments.tokens + self.data * value)
+
+    # Missing users: as if they had no value
+
+    @property
+    def absent_value(self) -> int:
+        return 0
+
+    # The analyzer, for one bucket
+
+    def estimate(self, plus: int, minus: int, users: int) -> arb:
+        return ball((plus - minus - users * self.moments.mean) / self.data)
+
+    def estimates(self, sums: Counts, users: int) -> Floats:
+        centre = float(users * self.moments.mean / self.data)
+        return np.asarray(sums / float(self.data) - centre)
+
+    def exact_mean_squared_error(self, users: int, count: Fraction | int) -> Fraction:
+        """MSE(f) of the estimate of a bucket that `count` of the users hold, exactly."""
+        known = self.moments
+        held = count * known.variance_with + (users - count) * known.variance
+        return held / self.data**2
+
+    def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
+        if total is None:
+            ends = (self.exact_mean_squared_error(users, end) for end in (0, users))
+            return ball(max(ends))
+        return ball(self.exact_mean_squared_error(users, Fraction(total)))
+
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        known = self.moments
+        held = total * float(known.variance_with) + (users - total) * float(known.variance)
+        return held / float(self.data) ** 2
+
+    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
+        return error.intervals(self.bucket_law, users, sums, outside)
+
+    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
+        return error.error_range(self.bucket_law, users, total, outside)
+
+    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
+        return error.error_law(self.bucket_law, users, total)
+
+    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
+        return error.log_characteristic(self.bucket_law, t, users, total)
+
+    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
+        return error.log_moment(self.bucket_law, theta, users, total)
+
+    # Buckets together: they are not independent, but the urn's law of several is known exactly
+
+    def intervals_of_sum(
+        self, copies: int, users: int, sums: Counts, outside: float
+    ) -> tuple[Counts, Counts]:
+        return error.intervals(bucket_law(self, copies), users, sums, outside)
+
+    def error_range_of_sum(
+        self, copies: int, users: int, total: int, outside: float
+    ) -> tuple[float, float]:
+        return error.error_range(bucket_law(self, copies), users, total, outside)
+
+    def variance_of_sum(self, copies: int, users: int, total: float) -> float:
+        law = bucket_law(self, copies)
+        held = total * law.variance_with + (users - total) * law.variance
+        return held / law.data**2
+
+    # As JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "users": self.users,
+            "buckets": self.buckets,
+            "epsilon": str(self.epsilon),
+            "decay": str(self.decay),
+            "cut": self.cut,
+            "share": str(self.share),
+            "data": str(self.data),
+            "muted": str(self.muted),
+            "jump": str(self.jump),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SparseCell:
+        names = ("epsilon", "decay", "share", "data", "muted", "jump")
+        return cls(
+            users=data["users"],
+            buckets=data["buckets"],
+            cut=data["cut"],
+            **{name: Fraction(data[name]) for name in names},
+        )
+
+
+SCHEMA = Record(
+    {
+        "kind": OneOf((SparseCell.kind,)),
+        "users": Whole(1, MOST_USERS),
+        "buckets": Whole(1, MOST_SPARSE_BUCKETS),
+        "epsilon": CELL_EPSILON,
+        "decay": PROBABILITY,
+        "cut": Whole(0, MOST_SPARSE_CUT),
+        "share": PROBABILITY,
+        "data": PROBABILITY,
+        "muted": PROBABILITY,
+        "jump": PROBABILITY,
+    }
+)
+"""What the JSON of a sparse cell may hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseBuckets(CellGroup):
+    """All buckets of a sparse cell, of which a user holds one, or none at all. The code is the
+    bucket's number, or −1 for no value."""
+
+    cell: SparseCell
+    independent: ClassVar[bool] = False
+    replacement_rule: ClassVar[str] = "any replacement"
+
+    @classmethod
+    def of(cls, cell: SparseCell, buckets: int, up: Fraction, down: Fraction) -> SparseBuckets:
+        """The group of a cell that was made for as many buckets; replacing any value costs `up`,
+        which must be the cell's own loss."""
+        if buckets != cell.buckets or up != cell.epsilon:
+            raise ParameterError(
+                "A sparse cell is proved for its own number of buckets and its own epsilon; plan "
+                "it again for these."
+            )
+        return cls(cell=cell)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        cell = self.cell
+        return (Member(cell=cell, copies=cell.buckets, up=cell.epsilon, down=cell.epsilon),)
+
+    @property
+    def replacement_loss(self) -> Fraction:
+        """Values, and no value, are replaced at the same price."""
+        return self.cell.epsilon
+
+    @property
+    def codes(self) -> int:
+        return self.cell.buckets
+
+    def held(self, codes: Values, counter: int) -> Values:
+        return np.equal(codes, counter)
+
+    # The randomizer
+
+    def tokens(self, code: int, entropy: Entropy = SYSTEM) -> list[int]:
+        """The buckets of one user's tokens: what runs on a device. Nothing here grows with the
+        number of buckets.
+
+        Requires: a bucket's number, or −1 for no value.
+        Ensures: an exact draw of the law that the certificate is about.
+        """
+        if not NO_VALUE <= code < self.cell.buckets:
+            raise ValueOutOfRange("A code is a bucket's number, or −1 for no value.")
+        return draws.tokens(self.cell, code, entropy)
+
+    def tokens_of_all(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """(users, buckets): the tokens of many users, each drawn on its own; users by their
+        position in `codes`, in no particular order."""
+        return draws.tokens_of_all(self.cell, self._checked(codes), entropy)
+
+    def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return self._counted(np.array(self.tokens(code, entropy), np.int64))
+
+    def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return self._counted(self.tokens_of_all(codes, entropy)[1])
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """See `CellGroup.aggregate`; everybody in the tally has a value."""
+        return self.aggregate_with(tally, 0, entropy)
+
+    def aggregate_with(
+        self, tally: Counts, without: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """`aggregate` where `without` further users have no value."""
+        if tally.shape != (self.cell.buckets,) or (tally < 0).any() or without < 0:
+            raise ValueOutOfRange("A tally holds one count for each bucket.")
+        plus = draws.aggregate(self.cell, tally, without, entropy)
+        return plus, np.zeros_like(plus)
+
+    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """What `absent` users without a value send."""
+        return self.aggregate_with(np.zeros(self.cell.buckets, np.int64), absent, entropy)
+
+    def _checked(self, codes: Values) -> Values:
+        if codes.size and not NO_VALUE <= int(codes.min()) <= int(codes.max()) < self.codes:
+            raise ValueOutOfRange("A code is a bucket's number, or −1 for no value.")
+        return codes
+
+    def _counted(self, buckets: Counts) -> tuple[Counts, Counts]:
+        plus = np.bincount(buckets, minlength=self.cell.buckets).astype(np.int64, copy=False)
+        return plus, np.zeros_like(plus)
+
+    def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
+        """Users send J noise tokens, a holder one more with probability p, or Z+1 by a jump."""
+        cell, z = self.cell, self.cell.cut
+        noise = np.array([float(mass) for mass in cell.noise.masses()])
+        steps = np.expm1(np.multiply.outer(theta, np.arange(z + 2)))
+        tokens, value = steps[:, :-1] @ noise, np.expm1(theta)
+        jumps = float(cell.jump) * steps[:, -1]
+        without = np.log1p((1 - float(cell.jump)) * tokens + jumps)
+        kept = value + tokens + value * tokens
+        held = np.log1p(float(cell.data) * kept + float(cell.muted) * tokens + jumps)
+        mean = users * float(cell.moments.tokens) + holders * float(cell.data)
+        return np.asarray(holders * held + (users - holders) * without - theta * mean)
+
+    # What a report must hold
+
+    def messages_per_user(self) -> arb:
+        return self.cell.messages_per_user()
+
+    @property
+    def most_messages(self) -> int:
+        return self.cell.most_messages
+
+    def message_laws(self) -> None:
+        """There are none: the longest report is short, and padding to it is exact."""
+        return

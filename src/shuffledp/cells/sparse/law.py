@@ -1,0 +1,145 @@
+"""The law of a user's tokens in one bucket of the sparse cell: exact moments, masses, floats.
+
+Of J tokens by the urn, k are in a given bucket with probability c_k·s′_(J−k)/s_J, where
+c_k = β^k·(r)_k/k! and s′_i = β^i·(ρ−r)_i/i!: negative binomial shares given their sum. Of c buckets
+together the same holds with c·r for r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from shuffledp.cells.sparse.cell import SparseCell
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Exact moments of one user's tokens; "with" means that the user holds the bucket."""
+
+    mean: Fraction
+    """m₀: the expected tokens of a user in a bucket that it does not hold; p more in its own."""
+    variance: Fraction
+    """v₀, in a bucket that it does not hold."""
+    variance_with: Fraction
+    """v₁, in its own."""
+    covariance: Fraction
+    """Of the tokens in two buckets that it does not hold."""
+    covariance_with: Fraction
+    """Of the tokens in its own bucket and in another one."""
+    tokens: Fraction
+    """The expected tokens of a user without a value, in all buckets."""
+
+    def of_sum(self, buckets: int) -> tuple[Fraction, Fraction, Fraction]:
+        """(mean, variance, variance with) of a user's tokens in several buckets together."""
+        others = buckets - 1
+        without = self.variance + others * self.covariance
+        apart = self.variance + 2 * self.covariance_with + (others - 1) * self.covariance
+        return buckets * self.mean, buckets * without, self.variance_with + others * apart
+
+
+def moments(cell: SparseCell) -> Moments:
+    """The moments of docs/mathematics.md §19."""
+    b, jumped = cell.buckets, cell.cut + 1
+    p, q, o = cell.data, cell.muted, cell.jump
+    one, variance = cell.noise.exact_moments()
+    pairs = variance + one**2 - one  # E[J(J−1)]
+    r, rho = Fraction(1, cell.users), Fraction(b, cell.users)
+    same = (r + 1) / (b * (rho + 1))  # P₂: two tokens of an urn lie in this bucket
+    apart = r / (b * (rho + 1))  # one lies in this bucket, the other in that one
+    mean = ((1 - o) * one + o * jumped) / b
+    noise_square = pairs * same + one / b
+    jump_square = jumped * (jumped - 1) * same + Fraction(jumped, b)
+    square = (1 - o) * noise_square + o * jump_square
+    square_with = p * (noise_square + 2 * one / b + 1) + q * noise_square + o * jump_square
+    product = ((1 - o) * pairs + o * jumped * (jumped - 1)) * apart
+    return Moments(
+        mean=mean,
+        variance=square - mean**2,
+        variance_with=square_with - (mean + p) ** 2,
+        covariance=product - mean**2,
+        covariance_with=product + p * one / b - mean * (mean + p),
+        tokens=(1 - o) * one + o * jumped,
+    )
+
+
+def exact_masses(cell: SparseCell) -> tuple[list[Fraction], list[Fraction]]:
+    """(P₀, P₁): P(k tokens in a bucket) for k = 0..Z+1, of a user that does not hold it and of one
+    that does, exactly."""
+    noise, jumped = _parts(cell, Fraction(1, cell.users), cell.decay)
+    noise, moved = [*noise, Fraction(0)], [Fraction(0), *noise]
+    p, q, o = cell.data, cell.muted, cell.jump
+    without = [(1 - o) * a + o * c for a, c in zip(noise, jumped, strict=True)]
+    held = [p * b + q * a + o * c for a, b, c in zip(noise, moved, jumped, strict=True)]
+    return without, held
+
+
+def _parts(cell: SparseCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
+    """The masses of the noise tokens (0..Z) and of a jump's tokens (0..Z+1) in one bucket, or in
+    several together, in the arithmetic of `r` and `beta`."""
+    own, others = [r / r], [r / r]  # c_k and s′_k
+    here, rest, z = buckets * r, (cell.buckets - buckets) * r, cell.cut
+    for k in range(z + 1):
+        own.append(own[-1] * beta * (here + k) / (k + 1))
+        others.append(others[-1] * beta * (rest + k) / (k + 1))
+    below = list(accumulate(others))
+    noise = [own[k] * below[z - k] for k in range(z + 1)]
+    jumped = [own[k] * others[z + 1 - k] for k in range(z + 2)]
+    total, jumps = sum(noise), sum(jumped)
+    return [mass / total for mass in noise], [mass / jumps for mass in jumped]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BucketLaw:
+    """The law of one user's tokens in a bucket, in floats, for reporting. A user that holds the
+    bucket sends 1 + N with probability p, N with q and a jump's tokens with o; one that does not
+    sends N with p + q."""
+
+    data: float
+    """p."""
+    muted: float
+    """q."""
+    jump: float
+    """o."""
+    noise: Floats
+    """P(N = k) for k = 0..Z."""
+    jumped: Floats
+    """P(k of a jump's tokens are here) for k = 0..Z+1."""
+    mean: float
+    """m₀: of a user that does not hold the bucket."""
+    variance: float
+    """v₀."""
+    variance_with: float
+    """v₁."""
+
+    @property
+    def most(self) -> int:
+        """Z+1: the most tokens of a user."""
+        return len(self.jumped) - 1
+
+
+@lru_cache(maxsize=16)
+def bucket_law(cell: SparseCell, buckets: int = 1) -> BucketLaw:
+    """The masses with a relative error of about 10⁻¹³ each: all terms are positive. The law of
+    several buckets together is that of a bucket which a user holds if it holds one of them."""
+    noise, jumped = _parts(cell, 1 / cell.users, float(cell.decay), buckets)
+    mean, variance, variance_with = cell.moments.of_sum(buckets)
+    return BucketLaw(
+        data=float(cell.data),
+        muted=float(cell.muted),
+        jump=float(cell.jump),
+        noise=np.array(noise),
+        jumped=np.array(jumped),
+        mean=float(mean),
+        variance=float(variance),
+        variance_with=float(variance_with),
+    )

@@ -1,0 +1,118 @@
+"""The proof that a sparse cell is private, for these exact parameters (docs/mathematics.md §19).
+
+Replacing any user's value by another one, or by none, costs at most ε among m or more users if
+
+    (i)   p·m·s_(Z+1)  ≤  φ·o·C·β·(e^ε − 1)
+    (ii)  p            ≤  (1 − φ(m−1)/m)·q·β·(e^ε − 1).
+
+Both are decided with fractions: e^ε is replaced by a rational number below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.cells.sparse.cell import SparseCell
+from shuffledp.errors import PrivacyViolation
+from shuffledp.numbers.exact import at_precision, ball, show
+
+SPARSE = "sparse histogram"
+JUMPS = "p·m·s_(Z+1) / (φ·o·C·β·(e^ε−1)) ≤ 1"
+MUTING = "p / ((1 − φ(m−1)/m)·q·β·(e^ε−1)) ≤ 1"
+STATEMENTS = {"jumps": JUMPS, "muting": MUTING}
+EXPONENTIAL_BITS = 192
+
+
+def exponential_below(epsilon: Fraction, bits: int = EXPONENTIAL_BITS) -> Fraction:
+    """A fraction that is at most e^ε and closer to it than 2^(4−bits) of it.
+
+    Ensures: the lower end of a ball that encloses e^ε.
+    """
+    mantissa, exponent = at_precision(bits, lambda: ball(epsilon).exp().lower()).man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def spill(users: int, buckets: int, decay: Fraction, cut: int) -> Fraction:
+    """s_(Z+1)/C, from users and buckets. Multiplied out, so that no common divisor is looked for
+    before the end: with ρ = B/m and β = a/b the term s_J is
+    a^J·B(B+m)⋯(B+(J−1)m) / (J!·(b·m)^J)."""
+    a, b = decay.as_integer_ratio()
+    last = cut + 1
+    rising = [1]
+    for j in range(last):
+        rising.append(rising[-1] * a * (buckets + j * users))
+    falling, total = 1, 0  # (Z+1)!/J!·(b·m)^(Z+1−J)
+    for j in range(last, 0, -1):
+        falling *= j * b * users
+        total += rising[j - 1] * falling
+    return Fraction(rising[last], total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseProof:
+    """The left sides of both inequalities, each at most 1."""
+
+    epsilon: Fraction
+    jumps: Fraction
+    muting: Fraction
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **self.claims(),
+            "inequalities": [
+                {"statement": statement, "left": rounded_up(left), "right": "1"}
+                for statement, left in ((JUMPS, self.jumps), (MUTING, self.muting))
+            ],
+        }
+
+    def claims(self) -> dict[str, Any]:
+        return {"rule": SPARSE, "replacement": str(self.epsilon)}
+
+    def summary(self) -> str:
+        return f"{SPARSE}: jumps {show(float(self.jumps))}, muting {show(float(self.muting))} of 1"
+
+
+def rounded_up(number: Fraction, digits: int = 20) -> str:
+    """A decimal that is at least the number."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return str(context.divide(number.numerator, number.denominator))
+
+
+def prove(
+    cell: SparseCell,
+    up: Fraction,
+    down: Fraction,
+    progress: Callable[[int], None] | None = None,
+) -> SparseProof:
+    """The proof that replacing any value, or none, costs at most `up`, and at most `down`.
+
+    Requires: at least `cell.users` users take part, each an exact draw of the randomizer.
+    Ensures: returned only if both inequalities were decided, in fractions.
+    """
+    if min(up, down) < cell.epsilon:
+        raise PrivacyViolation(
+            f"The cell is made for a loss of {show(cell.epsilon)}, but only "
+            f"{show(min(up, down))} is allowed; plan it for less.",
+            {"epsilon": str(cell.epsilon), "allowed": str(min(up, down))},
+        )
+    price = cell.decay * (exponential_below(cell.epsilon) - 1)  # β(e^ε − 1), from below
+    if price <= 0:
+        raise PrivacyViolation("epsilon is too small to be told from 0.", {})
+    m = cell.users
+    beyond = spill(m, cell.buckets, cell.decay, cell.cut)
+    jumps = cell.data * m * beyond / (cell.share * cell.jump * price)
+    muting = cell.data / ((1 - cell.share * Fraction(m - 1, m)) * cell.muted * price)
+    for name, left in (("jumps", jumps), ("muting", muting)):
+        if left > 1:
+            raise PrivacyViolation(
+                f"The inequality {STATEMENTS[name]} fails: its left side is "
+                f"{show(float(left), 12)}; raise {'jump' if name == 'jumps' else 'muted'}.",
+                {"inequality": STATEMENTS[name], "left": rounded_up(left)},
+            )
+    if progress:
+        progress(1)
+    return SparseProof(epsilon=cell.epsilon, jumps=jumps, muting=muting)

@@ -1,0 +1,192 @@
+"""Conditions (`where=`) evaluated on data frames and files, as Arrow arrays."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.data.arrays import MISSING, ColumnType
+from shuffledp.data.arrow import arrow_type, pyarrow
+from shuffledp.data.columns import FileFormat, arrow_column, check_index, column_of
+from shuffledp.data.conditions import (
+    Both,
+    Compared,
+    Condition,
+    Literal,
+    Missing,
+    Name,
+    Not,
+    OneOf,
+    columns_of,
+    parsed,
+)
+from shuffledp.data.sources import Source
+from shuffledp.data.values import comparable
+from shuffledp.errors import DataError, ParameterError
+
+Where = str | Callable[[Any], Any]
+"""A condition on columns, or a function of the data that says true or false for each row."""
+NUMBERS: tuple[ColumnType, ...] = ("whole", "real")
+KERNELS = {
+    "=": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+
+
+def kept_rows(where: Where, data: object, rows: int, file_format: FileFormat) -> NDArray[np.bool_]:
+    """Which of the rows fit a condition, or are true by a function of the data."""
+    if not isinstance(where, str):
+        return _by_function(where, data, rows)
+    condition = parsed(where)
+    if isinstance(data, np.ndarray | list | tuple | range):
+        raise ParameterError(
+            "A condition names columns, and a list or an array has none; give a DataFrame or a "
+            "file, or a function as where."
+        )
+    columns = {
+        name: _plain(arrow_column(data, name, file_format)) for name in columns_of(condition)
+    }
+    found = _compute().fill_null(_evaluated(condition, columns), False)
+    kept = np.asarray(found, np.bool_)
+    if len(kept) != rows:
+        raise DataError("where must say true or false for every row, and for no more.")
+    return kept
+
+
+def _compute() -> Any:
+    pyarrow()
+    from pyarrow import compute
+
+    return compute
+
+
+def _by_function(where: Callable[[Any], Any], data: object, rows: int) -> NDArray[np.bool_]:
+    if isinstance(data, str | Path | Source):
+        raise ParameterError("A file is filtered by a condition such as where=\"way = 'bus'\".")
+    said = where(data)
+    check_index(data, said, "where")
+    try:
+        column = column_of(said)
+        kept = np.concatenate(list(column.batches()))
+    except DataError as error:
+        raise (
+            DataError("where gave missing values; say true or false for every row.")
+            if str(error) == MISSING
+            else error
+        ) from None
+    if column.holds != "truth" or len(kept) != rows:
+        raise DataError("where must say true or false for every row, and for no more.")
+    return kept.astype(np.bool_)
+
+
+def _plain(column: Any) -> Any:
+    """An Arrow column with null for NaN, doubles for decimals, and without a dictionary."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_date64(column.type):
+        column = column.cast(pa.date32())
+    if pa.types.is_floating(column.type):
+        nothing = pa.scalar(None, column.type)
+        column = _compute().if_else(_compute().is_nan(column), nothing, column)
+    return column
+
+
+def _evaluated(condition: Condition, columns: Mapping[str, Any]) -> Any:
+    """True, false or null for each row."""
+    compute = _compute()
+    match condition:
+        case Both(word, first, second):
+            join = compute.and_kleene if word == "and" else compute.or_kleene
+            return join(_evaluated(first, columns), _evaluated(second, columns))
+        case Not(part):
+            return compute.invert(_evaluated(part, columns))
+        case Missing(column):
+            return compute.is_null(columns[column.name])
+        case OneOf(column, values):
+            found = [_compared(columns[column.name], "=", value) for value in values]
+            for other in found[1:]:
+                found[0] = compute.or_kleene(found[0], other)
+            return found[0]
+        case Compared(column, operator, Name(other)):
+            return _two_columns(columns[column.name], operator, columns[other])
+        case Compared(column, operator, value):
+            return _compared(columns[column.name], operator, value)
+
+
+def _compared(column: Any, operator: str, value: Any) -> Any:
+    """A column compared with a value of the same kind."""
+    pa = pyarrow()
+    holds = arrow_type(column.type)
+    one = literal_of(value, holds, operator)
+    kind = column.type
+    if holds == "whole":
+        column, kind = _whole(column, one)
+    elif holds in ("time", "instant"):
+        kind = pa.timestamp("us", tz=None if holds == "time" else "UTC")
+    return getattr(_compute(), KERNELS[operator])(column, pa.scalar(one, kind))
+
+
+def _whole(column: Any, one: Any) -> tuple[Any, Any]:
+    """A column of whole numbers and a type that holds both its values and a number."""
+    pa = pyarrow()
+    if isinstance(one, int) and abs(one) < 2**63 and not pa.types.is_uint64(column.type):
+        return column.cast(pa.int64()), pa.int64()
+    return column.cast(pa.float64(), safe=False), pa.float64()
+
+
+def _two_columns(first: Any, operator: str, second: Any) -> Any:
+    pa = pyarrow()
+    one, other = arrow_type(first.type), arrow_type(second.type)
+    check_kinds(one, other)
+    if one != other:
+        first, second = (part.cast(pa.float64(), safe=False) for part in (first, second))
+    elif one == "text":
+        first, second = (part.cast(pa.large_string()) for part in (first, second))
+    elif one in ("time", "instant"):
+        kind = pa.timestamp("us", tz=None if one == "time" else "UTC")
+        first, second = (part.cast(kind, safe=False) for part in (first, second))
+    return getattr(_compute(), KERNELS[operator])(first, second)
+
+
+def check_kinds(one: ColumnType, other: ColumnType) -> None:
+    """Refuses to compare two columns of different kinds; all numbers are one kind."""
+    if one == "other" or (one != other and not (one in NUMBERS and other in NUMBERS)):
+        raise ParameterError(
+            "where compares two columns of different kinds; compare numbers with numbers, texts "
+            "with texts, and dates with dates of the same kind."
+        )
+
+
+def literal_of(value: Literal, holds: ColumnType, operator: str) -> bool | float | str | dt.date:
+    """A value of a condition in the kind of the column that it is compared with."""
+    if holds in NUMBERS:
+        if isinstance(value, str | bool):
+            raise ParameterError(
+                "where compares a column of numbers with a text or with true/false; write the "
+                "number without quotes."
+            )
+        return value if holds == "whole" else float(value)
+    if holds == "truth" and operator not in ("=", "!="):
+        raise ParameterError("where compares true/false by size; use = or !=.")
+    if holds == "text" and not isinstance(value, str):
+        raise ParameterError(
+            "where compares a column of texts with something else; write texts in quotes, for "
+            "example way = 'bus'."
+        )
+    if holds == "truth" and not isinstance(value, bool) and value not in (0, 1):
+        raise ParameterError("where compares true/false with something else; use true or false.")
+    return comparable(value, holds, "the value in where")

@@ -1,0 +1,52 @@
+"""What the header line of a CSV file, and numbers written with points, may mean by mistake."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+
+from shuffledp.data.arrays import ColumnType
+
+NUMBER = r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)([eE][+-]?[0-9]+)?"
+WRITTEN: dict[ColumnType, str] = {
+    "truth": r"(?i)true|false|[01]",
+    "whole": NUMBER,
+    "real": NUMBER,
+    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "time": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+",
+    "instant": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.Z+-]+",
+}
+"""How values of a column look, by what it holds."""
+THOUSANDS = r"^[+-]?[0-9]{1,3}([.][0-9]{3})+$"
+"""A number with points between its thousands, or with three decimals after a point."""
+UNCLEAR_POINTS = (
+    "Other columns of this file have decimal commas, and numbers such as 1.234 in this one may be "
+    "1234 or 1.234; write them without points between thousands, or with a decimal comma."
+)
+
+
+def looks_like_value(name: str, holds: ColumnType) -> bool:
+    """Whether a column's name is written like the numbers, dates or true/false that it holds."""
+    pattern = WRITTEN.get(holds)
+    return pattern is not None and re.fullmatch(pattern, name.strip()) is not None
+
+
+def warn_of_header(shown: str) -> None:
+    """Warns that the first line of a file seems to hold values, not the names of columns."""
+    warnings.warn(
+        f"The first line of {shown} looks like a row of data. It was read as the names of the "
+        "columns and is not counted; if the file has no header line, add one.",
+        stacklevel=2,
+    )
+
+
+def may_be_thousands(numbers: Iterable[str]) -> bool:
+    """Whether all points in numbers may separate thousands, and there is one."""
+    found = False
+    for number in numbers:
+        if "." in number:
+            found = True
+            if re.match(THOUSANDS, number) is None:
+                return False
+    return found

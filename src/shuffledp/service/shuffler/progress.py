@@ -1,0 +1,90 @@
+"""How far a task is, as everybody may see it: in tenths of a batch, minutes after the fact.
+
+An exact count that moves with every report would tell an issuer, which knows when it gave each
+token, who has used one. So the counts are looked at on a fixed beat, regardless of requests, and
+what is shown is the look before the last one, rounded down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, NamedTuple
+
+from shuffledp.documents.schema import JsonSchema
+from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.operations import NEEDS_TASK, TASK_NAME, Operation, json_object
+from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler.store import ShufflerStore
+
+LOOK_SECONDS = 600.0
+TENTHS, LEAST_STEP = 10, 10
+"""Progress is shown in tenths of a batch, and in steps of at least ten reports."""
+COUNT: JsonSchema = {"type": "integer"}
+PROGRESS = Operation(
+    method="GET",
+    path="/tasks/{task}/progress",
+    summary="How far a task is, rounded down and at least ten minutes old",
+    answers={200: json_object(task=TASK_NAME, have=COUNT, need=COUNT, batches=COUNT)},
+    problems=NEEDS_TASK,
+)
+
+
+class Seen(NamedTuple):
+    """How far a task was at one look."""
+
+    have: int = 0
+    """Reports in the batch that is being filled, rounded down."""
+    batches: int = 0
+    """Batches that are full."""
+
+
+class Progress:
+    """What is shown of every task. `run` looks again and again."""
+
+    def __init__(self, store: ShufflerStore) -> None:
+        self._store = store
+        self._shown: dict[int, Seen] = {}
+        self._next: dict[int, Seen] = {}
+
+    async def run(self) -> None:
+        """Looks at all tasks every ten minutes, until it is cancelled."""
+        while True:
+            with contextlib.suppress(StorageUnavailable):  # what was seen is shown for longer
+                await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Looks at all tasks, and shows from now on what was seen at the look before."""
+        states = await self._store.all_filling()
+        found = {
+            entry.number: Seen(
+                rounded(states[entry.number].reports, entry.task.batch.reports),
+                states[entry.number].number - 1,
+            )
+            for entry in self._store.tasks.by_id.values()
+            if entry.number in states
+        }
+        self._shown, self._next = self._next, found
+
+    def of(self, entry: RegisteredTask) -> dict[str, int]:
+        """What everybody may know of a task."""
+        seen = self._shown.get(entry.number, Seen())
+        return {"have": seen.have, "need": entry.task.batch.reports, "batches": seen.batches}
+
+    def status(self, entry: RegisteredTask) -> dict[str, Any]:
+        """The same in the form of the status, for the page."""
+        shown = self.of(entry)
+        return {
+            "have": shown["have"],
+            "need": shown["need"],
+            "progress": f"about {shown['have']:,} of {shown['need']:,}",
+            "rejected": {},
+            "batches": [],
+        }
+
+
+def rounded(have: int, need: int) -> int:
+    """A number of reports, rounded down to tenths of what is needed."""
+    step = max(need // TENTHS, LEAST_STEP)
+    return have // step * step

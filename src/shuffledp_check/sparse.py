@@ -1,0 +1,86 @@
+"""An independent check of a sparse cell: fractions from the standard library, nothing else.
+
+    python -m shuffledp_check.sparse FILE     (a list of entries like vectors/sparse.json)
+
+It shares no code and no arithmetic library with shuffledp. Everything is computed anew from users,
+buckets and the cell's numbers, in fractions; e^ε is bounded from below by the first terms of its
+series. What is checked, and why it is enough: docs/mathematics.md, "Sparse histograms".
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from shuffledp_check.bounded import Rejected, check_files, exponential_below
+
+MOST_CUT = 1_023
+MOST_BUCKETS = 1 << 26
+MOST_BITS = 256
+RULE = "sparse histogram"
+NUMBERS = ("epsilon", "decay", "share", "data", "muted", "jump")
+
+
+class SparseCell:
+    """A sparse cell's numbers: m, B, ε, β, Z, φ, p, q and o."""
+
+    kind = "sparse"
+    largest = 1
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        if data.get("kind") != self.kind:
+            raise Rejected("not a sparse cell")
+        self.users, self.buckets, self.cut = (data[name] for name in ("users", "buckets", "cut"))
+        if any(type(number) is not int for number in (self.users, self.buckets, self.cut)):
+            raise Rejected("users, buckets and the cut must be whole numbers")
+        if self.users < 1 or not 1 <= self.buckets <= MOST_BUCKETS or not 0 <= self.cut <= MOST_CUT:
+            raise Rejected("users, buckets or the cut is outside its domain")
+        self.up_loss, self.beta, self.phi, self.p, self.q, self.o = (
+            Fraction(data[name]) for name in NUMBERS
+        )
+        numbers = (self.up_loss, self.beta, self.phi, self.p, self.q, self.o)
+        if max(part.bit_length() for one in numbers for part in one.as_integer_ratio()) > MOST_BITS:
+            raise Rejected("a number is too long")
+        if not (0 < self.beta < 1 and 0 < self.up_loss <= 1000):
+            raise Rejected("the decay or the loss is outside its domain")
+        if not 0 < self.phi <= 1:
+            raise Rejected("the share of the jumps must lie above 0 and be at most 1")
+        if min(self.p, self.q, self.o) <= 0 or self.p + self.q + self.o != 1:
+            raise Rejected("the three branches must have chances above 0 that add up to 1")
+        self.most_messages = self.cut + 1
+
+    def spill(self) -> Fraction:
+        """s_(Z+1)/C: what the cut leaves out first, in units of what it keeps."""
+        rho = Fraction(self.buckets, self.users)
+        term, kept = Fraction(1), Fraction(0)
+        for j in range(self.cut + 1):
+            kept += term
+            term = term * self.beta * (rho + j) / (j + 1)
+        return term / kept
+
+    def check(self, up: Fraction, down: Fraction) -> dict[str, Any]:
+        """What a proof says that replacing any value, or none, costs at most `up` and `down`;
+        raises `Rejected` if there is none."""
+        if self.up_loss > up or self.up_loss > down:
+            raise Rejected("the cell's loss exceeds what a replacement may cost")
+        low = exponential_below(self.up_loss)
+        m, gain = self.users, low.m * Fraction(2) ** low.e - 1
+        if self.p * m * self.spill() > self.phi * self.o * self.beta * gain:
+            raise Rejected("there are too few jumps for the cut of the noise")
+        if self.p * m > (m - self.phi * (m - 1)) * self.q * self.beta * gain:
+            raise Rejected("too few users are muted")
+        return {"rule": RULE, "replacement": str(self.up_loss)}
+
+
+def check(entry: dict[str, Any]) -> None:
+    """Raises `Rejected` unless an entry of vectors/sparse.json holds."""
+    cell = SparseCell(entry["cell"])
+    if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
+        raise Rejected("the number of users or buckets differs")
+    if cell.most_messages != entry["most_messages"]:
+        raise Rejected("the largest number of messages is not what is claimed")
+    cell.check(Fraction(entry["epsilon"]), Fraction(entry["epsilon"]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(check_files(check))

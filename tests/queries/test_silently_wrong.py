@@ -1,0 +1,128 @@
+"""Answers that were wrong without a word: now refused, counted rightly, or shown with a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import shuffledp
+from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.queries.histogram.query import HistogramQuery
+
+ROWS = 400
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"yes": [True, False] * (ROWS // 2), "n": np.arange(ROWS) % 4, "place": ["a", "b"] * 200}
+    )
+
+
+# the index of pandas
+
+
+@pytest.mark.parametrize("given", ["by", "user"])
+def test_a_series_with_another_index_is_refused(frame: pd.DataFrame, given: str) -> None:
+    sorted_rows = frame.sort_values("place")
+    asked: dict[str, Any] = {"column": "n", "largest": 3, "epsilon": 8, given: frame["place"]}
+    if given == "by":
+        asked["groups"] = ["a", "b"]
+    with pytest.raises(ParameterError, match=f"index of {given} differs"):
+        shuffledp.integer_sum(sorted_rows, **asked)
+    with pytest.raises(ParameterError, match=f"index of {given} differs"):
+        shuffledp.integer_sum(sorted_rows["n"], **{**asked, "column": None})
+
+
+def test_series_with_the_same_index_and_values_without_one_are_taken(frame: pd.DataFrame) -> None:
+    asked: dict[str, Any] = {"column": "n", "largest": 3, "epsilon": 8, "groups": ["a", "b"]}
+    shuffled = frame.sample(frac=1, random_state=1)
+    for by in (shuffled["place"], shuffled["place"].to_numpy(), shuffled["place"].tolist()):
+        found = shuffledp.integer_sum(shuffled, by=by, **asked)
+        assert abs(found.values[0] - 200) < 8 * found.rmse  # 0 and 2, 100 times each
+    polars = shuffledp.integer_sum(pl.from_pandas(frame), by=frame["place"], **asked)
+    assert polars.users == ROWS
+
+
+# labels
+
+
+def test_labels_of_two_kinds_are_refused() -> None:
+    mixed: tuple[list[Any], ...] = ([1, "2"], [True, "a"], [0, True])
+    for labels in mixed:
+        with pytest.raises(ParameterError, match="give one kind"):
+            shuffledp.histogram([1, 2] * 50, epsilon=8, labels=labels)
+    with pytest.raises(ParameterError, match="give one kind"):
+        HistogramQuery(epsilon=1, labels=["a", 1], missing="bucket")
+    assert HistogramQuery(epsilon=1, labels=[1, 2], other="else").buckets == (1, 2, "else")
+
+
+def test_the_label_for_all_others_is_none_of_the_labels() -> None:
+    with pytest.raises(ParameterError, match="other must not be one of the labels"):
+        shuffledp.histogram(["a", "b", "c"] * 50, epsilon=8, labels=["a", "b"], other="b")
+    found = shuffledp.histogram(["a", "b", "c"] * 50, epsilon=8, labels=["a"], other="b")
+    assert found.labels == ("a", "b") and abs(found.values[1] - 100) < 8 * found.rmse
+
+
+# people
+
+
+def test_users_are_people_not_rows() -> None:
+    ids, values = np.repeat(np.arange(100), 5), np.tile([0, 1, 2, 3, 4], 100)
+    asked: dict[str, Any] = {"epsilon": 24, "user": ids, "rows_per_user": 3}
+    counted = shuffledp.count(values > 1, **asked)
+    assert (counted.users, counted.rows_kept, counted.reports) == (100, 300, 300)
+    mean = shuffledp.mean(values, bounds=(0, 4), mse_overhead=100, **asked)
+    assert mean.users == 100 and 0 <= mean.value <= 4
+    median = shuffledp.quantiles(values, bounds=(0, 4), points=True, **asked)
+    assert median.users == 100 and 1 <= median.quantile(0.5).value <= 3  # a rank among 300 rows
+    assert median.between(0, 5).value == 300
+    once = shuffledp.count([True, False] * 50, epsilon=8)
+    assert once.rows_kept is None and "rows_kept" not in once.to_dict()
+
+
+# files
+
+
+def csv(folder: Path, text: str) -> Path:
+    path = folder / "table.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["12.5\n3\n4\n", "2020-01-31\n2020-02-01\n2020-02-03\n", "walk\nbike\nwalk\n", "1\n0\n1\n"],
+)
+def test_a_first_line_that_looks_like_data_is_warned_of(tmp_path: Path, lines: str) -> None:
+    path = csv(tmp_path, lines)
+    with pytest.warns(UserWarning, match="looks like a row of data"):
+        assert column_of(path).rows == 2
+
+
+def test_ordinary_headers_are_not_warned_of(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    path = csv(tmp_path, "n,way,2020\n1,walk,x\n0,bike,y\n")
+    assert shuffledp.count(path, column="n", epsilon=8).users == 2
+    assert shuffledp.count(path, column="2020", equals="x", epsilon=8).users == 2
+    assert shuffledp.count("sample:commute", column="bikes", epsilon=8).users == 10_000
+    assert not [one for one in recwarn if "row of data" in str(one.message)]
+
+
+def test_points_between_thousands_are_refused_beside_decimal_commas(tmp_path: Path) -> None:
+    semicolons = FileFormat(delimiter=";")
+    path = csv(tmp_path, "price;km\n" + "1,5;1.234\n2,25;12\n" * 50)
+    with pytest.raises(DataError, match=r"1234 or 1\.234"):
+        shuffledp.real_sum(path, column="km", epsilon=8, bounds=(0, 9999), delimiter=";")
+    assert column_of(path, "price", semicolons).rows == 100
+    decimals = csv(tmp_path, "price;km\n" + "1,5;1.234\n2,25;12.5\n" * 50)
+    assert column_of(decimals, "km", semicolons).rows == 100  # 12.5 has no thousands
+    points = csv(tmp_path, "price;km\n" + "1.5;1.234\n2.25;12.125\n" * 50)
+    assert column_of(points, "km", semicolons).rows == 100

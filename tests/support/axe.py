@@ -1,0 +1,23 @@
+"""axe-core: what it finds wrong with a page for people who do not see it or use no mouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from browsers import Browser
+from service_needs import missing
+
+NPM = Path(__file__).resolve().parents[1] / "browser" / "npm"
+AXE = NPM / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def accessible(browser: Browser) -> list[Any]:
+    """Everything that axe finds wrong with the page that is open."""
+    if not AXE.is_file():
+        missing("axe-core", "run `npm ci` in tests/browser/npm, or `make test`")
+    found = browser.work(
+        AXE.read_text("utf-8") + "; const found = await axe.run(document);"
+        "return found.violations.map(({ id, nodes }) => [id, ...nodes.map((one) => one.html)]);"
+    )
+    return list(found) if isinstance(found, list) else [found]
