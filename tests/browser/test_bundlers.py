@@ -69,7 +69,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not shutil.which("npm") or not all(
         (NPM / "node_modules" / name).is_dir() for name in NEEDED
     ):
-        missing("The bundlers", "run `npm ci` in tests/browser/npm, or `make test`")
+        missing("The bundlers", "run `npm install --no-save` in tests/browser/npm, or `make test`")
     folder = tmp_path_factory.mktemp("checkout")
     names = run("git", "ls-files", folder=JS).split() if (ROOT / ".git").exists() else None
     for file in names or [str(one.relative_to(JS)) for one in JS.rglob("*") if one.is_file()]:

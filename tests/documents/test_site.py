@@ -83,7 +83,7 @@ def served(folder: Path) -> Iterator[str]:
 def test_no_page_has_an_accessibility_fault_and_search_finds_what_people_type(site: Path) -> None:
     pytest.importorskip("httpx")
     if not AXE.exists():
-        missing("axe-core", "run npm ci in clients/js")
+        missing("axe-core", "run `npm install --no-save` in tests/browser/npm, or `make test`")
     program = AXE.read_text("utf-8")
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     pages = [page for page in pages if not page.startswith(("_modules/", "_downloads/"))]

@@ -15,7 +15,7 @@ AXE = NPM / "node_modules" / "axe-core" / "axe.min.js"
 def accessible(browser: Browser) -> list[Any]:
     """Everything that axe finds wrong with the page that is open."""
     if not AXE.is_file():
-        missing("axe-core", "run `npm ci` in tests/browser/npm, or `make test`")
+        missing("axe-core", "run `npm install --no-save` in tests/browser/npm, or `make test`")
     found = browser.work(
         AXE.read_text("utf-8") + "; const found = await axe.run(document);"
         "return found.violations.map(({ id, nodes }) => [id, ...nodes.map((one) => one.html)]);"
