@@ -59,7 +59,7 @@ def settled(values: Values) -> Values:
     """The same values, signed where they fit; raises `DataError` if one is NaN or no time."""
     if values.dtype == np.uint64 and (not values.size or int(values.max()) < 2**63):
         return values.astype(np.int64)
-    if values.dtype.kind in "f" and np.isnan(values).any():
+    if values.dtype.kind in "f" and values.size and np.isnan(values.min()):
         raise DataError(MISSING)
     if values.dtype.kind in "Mm" and np.isnat(values).any():
         raise DataError(MISSING)

@@ -80,6 +80,21 @@ def to_dictionary(chunk: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.array(names, dtype=object), chunk.indices.to_numpy()
 
 
+def text_counts(chunk: Any) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """(different texts, how many rows hold each) of an Arrow array of texts; None where it has a
+    dictionary already. Raises `DataError` if a value is missing."""
+    pa = pyarrow()
+    if chunk.null_count:
+        raise DataError(MISSING)
+    if pa.types.is_dictionary(chunk.type):
+        return None
+    if pa.types.is_string_view(chunk.type):
+        chunk = chunk.cast(pa.large_string())
+    found = chunk.value_counts()
+    names = np.array(found.field("values").to_pylist(), dtype=object)
+    return names, found.field("counts").to_numpy()
+
+
 def _decoded(chunk: Any) -> NDArray[Any]:
     """The values behind the numbers of a dictionary, which may hold missing values itself."""
     if not len(chunk):

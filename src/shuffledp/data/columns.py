@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from shuffledp.data.arrays import (
     from_array,
     from_objects,
 )
-from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
+from shuffledp.data.arrow import arrow_type, pyarrow, text_counts, to_dictionary, to_numpy
 from shuffledp.data.filling import filled_array, filled_objects
 from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
@@ -37,6 +37,15 @@ READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "n
 """Libraries whose frames are read as they are, though they offer an Arrow stream, too."""
 STEP = 1 << 20
 """Rows of an array that are looked at together."""
+BLOCK = 1 << 16
+"""Rows that are counted together, or coded: as many as stay in the processor's cache."""
+
+
+class Counted(NamedTuple):
+    """Different values and how many rows hold each."""
+
+    names: NDArray[Any]
+    rows: NDArray[np.int64]
 
 
 class Coded(NamedTuple):
@@ -47,11 +56,13 @@ class Coded(NamedTuple):
     codes: NDArray[Any]
     """For each row, the number of its value."""
 
-    def counts(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """(the values that have rows, how many rows each has)."""
-        rows = np.bincount(self.codes, minlength=len(self.names))
+    def counts(self) -> Counted:
+        """The values that have rows, and how many."""
+        rows = np.zeros(len(self.names), np.int64)
+        for at in range(0, len(self.codes), BLOCK):  # NumPy makes 64-bit numbers of each block
+            rows += np.bincount(self.codes[at : at + BLOCK], minlength=len(rows))
         there = np.flatnonzero(rows)
-        return self.names[there], rows[there].astype(np.int64)
+        return Counted(self.names[there], rows[there])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +76,8 @@ class Column:
     """The same as Arrow arrays, in which values may be missing; None where it is not a file."""
     coded: Callable[[], Iterator[Coded]] | None = None
     """The same with each different value once; None where values are not texts."""
+    counted: Callable[[], Iterator[Counted]] | None = None
+    """How many rows hold each value; None where `coded` is. A value may come several times."""
 
     def refuse_missing(self) -> None:
         """Reads all values; raises `DataError` if one is missing."""
@@ -273,12 +286,21 @@ def _series_column(series: Any) -> Column:
         return (to_numpy(part) for part in parts if len(part))
 
     def coded() -> Iterator[Coded]:
-        return (Coded(*to_dictionary(part)) for part in parts if len(part))
+        slices = (part[at : at + STEP] for part in parts for at in range(0, len(part), STEP))
+        return (Coded(*to_dictionary(part)) for part in slices)
+
+    def counted() -> Iterator[Counted]:
+        return (counted_chunk(part) for part in parts if len(part))
 
     holds = arrow_type(chunks.type)
-    return Column(
-        rows=len(series), holds=holds, batches=batches, coded=coded if holds == "text" else None
-    )
+    column = Column(rows=len(series), holds=holds, batches=batches)
+    return replace(column, coded=coded, counted=counted) if holds == "text" else column
+
+
+def counted_chunk(chunk: Any) -> Counted:
+    """How many rows of an Arrow array of texts hold each text."""
+    found = text_counts(chunk)
+    return Coded(*to_dictionary(chunk)).counts() if found is None else Counted(*found)
 
 
 def _as_arrow(series: Any) -> Any:
@@ -295,7 +317,7 @@ def _pandas_objects(native: Any) -> Column | None:
     """A pandas column of Python objects or of categories; None if it is of another type."""
     if hasattr(native.dtype, "categories") and hasattr(native, "cat"):
         codes = native.cat.codes.to_numpy()
-        if (codes < 0).any():
+        if codes.min() < 0:
             raise DataError(MISSING)
         named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
         return _coded_column(Coded(named, codes), holds)
@@ -319,4 +341,10 @@ def _coded_column(coded: Coded, holds: ColumnType) -> Column:
     def batches() -> Iterator[NDArray[Any]]:
         return (names[codes[at : at + STEP]] for at in range(0, len(codes), STEP))
 
-    return Column(rows=len(codes), holds=holds, batches=batches, coded=lambda: iter([coded]))
+    return Column(
+        rows=len(codes),
+        holds=holds,
+        batches=batches,
+        coded=lambda: iter([coded]),
+        counted=lambda: iter([coded.counts()]),
+    )

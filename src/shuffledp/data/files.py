@@ -5,13 +5,21 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from shuffledp.data.arrays import ColumnType
 from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
-from shuffledp.data.columns import Coded, Column, FileFormat, known_column
+from shuffledp.data.columns import (
+    Coded,
+    Column,
+    Counted,
+    FileFormat,
+    counted_chunk,
+    known_column,
+)
 from shuffledp.data.filling import filled_chunk
 from shuffledp.data.headers import (
     UNCLEAR_POINTS,
@@ -125,8 +133,13 @@ def _column(
             for part in chunks():
                 yield Coded(*to_dictionary(part if fill is None else filled_chunk(part, fill)))
 
-    texts = coded if holds == "text" else None
-    return Column(rows=rows, holds=holds, batches=batches, chunks=chunks, coded=texts)
+    def counted() -> Iterator[Counted]:
+        with _reading(source):
+            for part in chunks():
+                yield counted_chunk(part if fill is None else filled_chunk(part, fill))
+
+    column = Column(rows=rows, holds=holds, batches=batches, chunks=chunks)
+    return replace(column, coded=coded, counted=counted) if holds == "text" else column
 
 
 def _parquet(source: Source, column: str | None, fill: object) -> Column:

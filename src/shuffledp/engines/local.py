@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
 from typing import TypeVar, cast
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from shuffledp.data.arrays import MISSING, ColumnType, Values, array_type
 from shuffledp.data.arrow_conditions import kept_rows
-from shuffledp.data.columns import Column, FileFormat, check_index, column_of, in_steps
+from shuffledp.data.columns import BLOCK, Column, FileFormat, check_index, column_of, in_steps
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
 from shuffledp.engines.rows_per_user import (
@@ -32,7 +33,7 @@ from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
-from shuffledp.queries.by_group.groups import labels_of
+from shuffledp.queries.by_group.groups import group_column
 from shuffledp.queries.options import TARGETS
 from shuffledp.release.publish import LESS, publish
 
@@ -209,11 +210,34 @@ def _pairs(query: Query[R], data: object) -> Column:
     asked, groups = query.of_each_group, query.grouped
     assert groups is not None
     column = read_column(asked, data)
-    labels = None if groups.all_in_one else labels_of(groups, data, asked, column.rows)
+    numbers = None if groups.all_in_one else group_column(groups, data, asked, column.rows)
     kept = None if query.where is None else kept_of(query, data, column.rows)
-    with missing_first(column):
-        values = np.concatenate(list(prepared(asked, column, asked.prepare)))
-        return in_steps(query.pairs(labels, values, kept), "other")
+
+    def batches() -> Iterator[Values]:
+        with missing_first(column):
+            values = in_blocks(prepared(asked, column, asked.prepare))
+            labels = repeat(None) if numbers is None else in_blocks(numbers())
+            chosen = repeat(None) if kept is None else in_blocks([kept])
+            for of_block, own, held in zip(labels, values, chosen, strict=False):
+                yield query.pairs(of_block, own, held)
+
+    return Column(rows=column.rows, holds="other", batches=batches)
+
+
+def in_blocks(batches: Iterable[Values]) -> Iterator[Values]:
+    """The same values in blocks of BLOCK rows, so that several columns go side by side."""
+    left: list[Values] = []
+    held = 0
+    for batch in batches:
+        begin = 0
+        while held + len(batch) - begin >= BLOCK:
+            end = begin + BLOCK - held
+            yield np.concatenate([*left, batch[begin:end]]) if left else batch[begin:end]
+            left, held, begin = [], 0, end
+        left.append(batch[begin:])
+        held += len(batch) - begin
+    if held:
+        yield np.concatenate(left)
 
 
 def fill_of(query: Query[R]) -> object:
@@ -268,7 +292,7 @@ def tallied(
     progress: Progress | None = None,
 ) -> NDArray[np.int64]:
     """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
-    if column.coded is not None and protocol.encodes_alike:
+    if column.counted is not None and protocol.encodes_alike:
         return _tallied_by_value(protocol, query, column, progress)
     tally: NDArray[np.int64] | None = None
     with missing_first(column):
@@ -285,12 +309,11 @@ def _tallied_by_value(
     protocol: Protocol[R], query: Query[R], column: Column, progress: Progress | None
 ) -> NDArray[np.int64]:
     """The same, where equal values have equal codes: each different value is encoded once."""
-    assert column.coded is not None
+    assert column.counted is not None
     tally = protocol.tally(np.zeros(0, np.int64))
     wanted = query.compared_with
     with missing_first(column):
-        for coded in column.coded():
-            names, counts = coded.counts()
+        for names, counts in column.counted():
             if wanted is not None:
                 names = compared(names, wanted, column.holds)
             np.add.at(tally, protocol.encode(query.prepare(names)), counts)

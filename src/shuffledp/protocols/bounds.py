@@ -36,14 +36,15 @@ def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
 
 
 def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
-    """`values` as floats in [low, high], exactly; or a refusal that does not name them."""
+    """`values` as floats in [low, high], exactly, not copied where they are floats already; or a
+    refusal that does not name them."""
     array = np.asarray(values)
     check_one_value_each(array)
     if array.dtype.kind not in "biuf":
         raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
-    numbers = array.astype(np.float64)
+    numbers = array.astype(np.float64, copy=False)
     first, last = outermost_floats(low, high)
-    if not ((numbers >= first) & (numbers <= last)).all():
+    if numbers.size and not (numbers.min() >= first and numbers.max() <= last):  # also for NaN
         raise ValueOutOfRange(
             f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
             "nothing was randomized: widen the bounds, or move such values to the nearer "

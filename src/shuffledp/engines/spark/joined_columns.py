@@ -62,7 +62,8 @@ def filtered(values: Any, query: Query[Any]) -> Any:
             "Spark."
         )
     kinds = {"truth": "long", "whole": "long", "real": "double"}
-    kind = "string" if isinstance(outside, str) else kinds[column_type(values)]
+    kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
+    kind = kinds_of_outside.get(type(outside)) or kinds[column_type(values)]
     value = col("value").cast(kind)
     kept = when(col("value").isNull(), lit(None)).when(col("keep"), value)
     others = [name for name in values.columns if name == "user"]

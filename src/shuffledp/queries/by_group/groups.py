@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shuffledp.data.arrays import MISSING, ColumnType, Values, as_labels
-from shuffledp.data.columns import Column, FileFormat, check_index, column_of
+from shuffledp.data.columns import BLOCK, Coded, Column, FileFormat, check_index, column_of
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
@@ -87,11 +88,36 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
 
 
 def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) -> Values:
-    """The group of every row: its number if groups are declared and private, else its label."""
+    """The label of every row's group."""
+    column = _column_of_groups(groups, data, options, rows)
+    with _missing_groups():
+        return np.concatenate(list(column.batches()))
+
+
+def group_column(
+    groups: Groups, data: object, options: QueryOptions, rows: int
+) -> Callable[[], Iterator[Values]]:
+    """The number of every row's group among the declared ones, batch by batch."""
+    column = _column_of_groups(groups, data, options, rows)
+    assert groups.labels is not None
+    declared = groups.labels
+
+    def batches() -> Iterator[Values]:
+        with _missing_groups():
+            if column.coded is None:
+                yield from (group_numbers(labels, declared) for labels in column.batches())
+            else:
+                yield from _numbers_of(column.coded(), declared)
+
+    return batches
+
+
+def _column_of_groups(groups: Groups, data: object, options: QueryOptions, rows: int) -> Column:
+    """The column that says which group each row is in."""
     file_format = FileFormat(
         encoding=options.encoding, delimiter=options.delimiter, as_text=groups.reads_texts
     )
-    try:
+    with _missing_groups():
         if isinstance(groups.by, str):
             column = column_of(data, groups.by, file_format)
         elif isinstance(groups.by, Iterable):
@@ -99,33 +125,30 @@ def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) ->
             column = column_of(groups.by)
         else:
             raise ParameterError("by must be the name of a column, or a list of labels.")
-        groups.check(column.holds)
-        if groups.labels is not None and not groups.public and column.coded is not None:
-            return _checked_rows(_numbers_of(column, groups.labels), rows)
-        labels = np.concatenate(list(column.batches()))
+    groups.check(column.holds)
+    if column.rows != rows:
+        raise DataError("There must be a group for every row, and no more.")
+    return column
+
+
+@contextmanager
+def _missing_groups() -> Iterator[None]:
+    """Says of missing values that they are groups."""
+    try:
+        yield
     except DataError as error:
         raise DataError(MISSING_GROUPS) if str(error) == MISSING else error from None
-    if groups.labels is not None and not groups.public:
-        labels = group_numbers(labels, groups.labels)
-    return _checked_rows(labels, rows)
 
 
-def _checked_rows(labels: Values, rows: int) -> Values:
-    if len(labels) != rows:
-        raise DataError("There must be a group for every row, and no more.")
-    return labels
-
-
-def _numbers_of(column: Column, declared: tuple[Label, ...]) -> Values:
+def _numbers_of(parts: Iterable[Coded], declared: tuple[Label, ...]) -> Iterator[Values]:
     """The number of every row's group, by looking up each different text once."""
-    assert column.coded is not None
-    found = []
-    for coded in column.coded():
+    for coded in parts:
         numbers = np.zeros(len(coded.names), np.int64)
-        there = np.flatnonzero(np.bincount(coded.codes, minlength=len(coded.names)))
-        numbers[there] = group_numbers(coded.names[there], declared)
-        found.append(numbers[coded.codes])
-    return np.concatenate(found)
+        for at in range(0, len(coded.codes), BLOCK):
+            codes = coded.codes[at : at + BLOCK]
+            there = np.flatnonzero(np.bincount(codes, minlength=len(numbers)))
+            numbers[there] = group_numbers(coded.names[there], declared)
+            yield numbers[codes]
 
 
 def group_numbers(labels: Values, declared: tuple[Label, ...]) -> Values:

@@ -162,6 +162,11 @@ class Axis:
         """The length of a bin, in the values' unit."""
         return float(self.group) if self.points else float(self.edges[1] - self.edges[0])
 
+    @property
+    def exact_width(self) -> Fraction:
+        """The same, exactly."""
+        return Fraction(self.group) if self.points else (self.high - self.low) / self.bins
+
     def middle_of(self, value: float, position: float) -> float:
         """The position that errors of an answer are measured from."""
         return (value - float(self.low) + 0.5) / self.group if self.points else position

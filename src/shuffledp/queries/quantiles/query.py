@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
+from fractions import Fraction
 from typing import Annotated, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.cells.base import CELL_EPSILON
 from shuffledp.cells.registry import CELL
@@ -18,14 +21,22 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, truth, whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_BUCKETS
+from shuffledp.protocols.bounds import outermost_floats, reals_within
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import check_numbers, checked_probabilities
 from shuffledp.queries.options import Option
 from shuffledp.queries.quantiles import protocol as protocols
-from shuffledp.queries.quantiles.dates import DTYPES, UNITS, date_numbers, has_zone
+from shuffledp.queries.quantiles.axis import Axis
+from shuffledp.queries.quantiles.dates import (
+    DTYPES,
+    UNITS,
+    date_numbers,
+    date_text,
+    has_zone,
+)
 from shuffledp.queries.quantiles.planner import checked_axis, default_bins, plan_quantiles
-from shuffledp.queries.quantiles.result import QuantilesResult
+from shuffledp.queries.quantiles.result import KeptQuantilesResult, QuantilesResult
 from shuffledp.queries.records import BOUND, INTERVAL, protocol_record
 from shuffledp.queries.texts import between_commas, two_bounds
 
@@ -159,12 +170,16 @@ class QuantilesQuery(Query[QuantilesResult]):
         """The probabilities of the quantiles to show."""
         return cast("tuple[float, ...]", self.probabilities)
 
+    def bins_for(self, users: int) -> int:
+        """The number of bins that is asked for, or the default."""
+        return default_bins(users, self.exact_epsilon) if self.bins is None else self.bins
+
     def make_plan(self, users: int) -> Plan[QuantilesResult]:
         return plan_quantiles(
             users,
             self.epsilon,
             self.bounds,
-            bins=default_bins(users, self.exact_epsilon) if self.bins is None else self.bins,
+            bins=self.bins_for(users),
             points=bool(self.points),
             **self.targets(),
         )
@@ -194,6 +209,43 @@ class QuantilesQuery(Query[QuantilesResult]):
             return np.clip(date_numbers(values, unit), int(low), int(high)).astype(DTYPES[unit])
         return clamped(values, low, high, whole_numbers=bool(self.points))
 
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        low, high, unit = checked_axis(self.bounds)
+        axis = Axis(low=low, high=high, bins=2, points=bool(self.points), unit=unit)
+        axis.bins_of(values[kept])  # refuses what does not fit: of_filtered has wider bounds
+        outside = self._outside
+        if unit:
+            numbers = np.where(kept, date_numbers(values, unit), outside)
+            return numbers.astype(np.int64).astype(DTYPES[unit])
+        return np.where(kept, values, np.asarray(outside))
+
+    @property
+    def _outside(self) -> int | float:
+        """What rows that are not kept hold: a value so far above the bounds that it is in another
+        bin; of dates, in units since 1970."""
+        low, high, _ = checked_axis(self.bounds)
+        if self.points:
+            return int(high + math.ceil((high - low + 1) / 7))
+        return outermost_floats(low, low + (high - low) * Fraction(8, 7))[1]
+
+    @property
+    def filtered_value(self) -> int | float | None:  # type: ignore[override]
+        return None if checked_axis(self.bounds)[2] else self._outside
+
+    def of_filtered(self) -> FilteredQuantilesQuery:
+        """Rows that are not kept lie above the bounds, which reach up to them."""
+        low, _, unit = checked_axis(self.bounds)
+        high = Fraction(self._outside)
+        wider = (date_text(int(low), unit), date_text(int(high), unit)) if unit else (low, high)
+        return FilteredQuantilesQuery(
+            **{**self.options(), "where": None},
+            bounds=wider,
+            probabilities=self.probabilities,
+            bins=self.bins,
+            points=self.points,
+            kept=self.without_run_options(),
+        )
+
     def truth(self, values: Values) -> list[float]:
         """The smallest values that these fractions of all values do not exceed."""
         unit = checked_axis(self.bounds)[2]
@@ -203,6 +255,54 @@ class QuantilesQuery(Query[QuantilesResult]):
 
     def finish(self, result: QuantilesResult) -> QuantilesResult:
         return replace(result.showing(self.shown), clamped=self.clamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilteredQuantilesQuery(QuantilesQuery):
+    """Quantiles of the rows that `where` keeps. The other rows lie in the last bin, and nobody
+    knows how many there are."""
+
+    kept: QuantilesQuery | None
+    """The query about the rows that are kept; None where only the plan matters."""
+
+    def bins_for(self, users: int) -> int:
+        """The last eighth is above the bounds of the rows that are kept."""
+        bins = super().bins_for(users)
+        return bins if self.bins is None else max(16, 8 * math.ceil(bins / 7))
+
+    def for_planning(self) -> Self:
+        return super().for_planning().changed(kept=None)
+
+    def prepare(self, values: Values) -> Values:
+        """Refuses or clips kept values that lie outside their own bounds."""
+        assert self.kept is not None
+        if values.dtype.kind not in "biuf":
+            return values  # dates, which were prepared before
+        inside = values != self._top
+        found = np.asarray(values.astype(np.float64) if values.dtype.kind in "f" else values).copy()
+        own = self.kept.prepare(values[inside])
+        low, high, _ = checked_axis(self.kept.bounds)
+        reals_within(own, low, high)
+        found[inside] = own
+        return found
+
+    @property
+    def _top(self) -> int | float:
+        high = checked_axis(self.bounds)[1]
+        return int(high) if self.points else float(high)
+
+    def truth(self, values: Values) -> list[float]:
+        assert self.kept is not None
+        unit = checked_axis(self.bounds)[2]
+        numbers = date_numbers(values, unit) if unit else values
+        held = numbers[numbers != self._top]
+        return [float(one) for one in np.quantile(held, self.shown, method="inverted_cdf")]
+
+    def finish(self, result: QuantilesResult) -> QuantilesResult:
+        assert self.kept is not None
+        high = checked_axis(self.kept.bounds)[1]
+        found = KeptQuantilesResult.of(result, high).showing(self.shown)
+        return replace(found, clamped=self.kept.clamp)
 
 
 quantiles = call(QuantilesQuery)

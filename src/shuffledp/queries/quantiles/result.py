@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,17 @@ class QuantileEstimate(Estimate):
     @property
     def rmse_unit(self) -> str:
         return self.axis.unit_text
+
+
+class Ranks(NamedTuple):
+    """How far the ranks of edges lie above that of a quantile: estimates, errors and intervals."""
+
+    heights: Floats
+    errors: Floats
+    lower: Floats
+    upper: Floats
+    unclipped: Floats
+    """The estimates, also where they are impossible."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -170,12 +182,10 @@ class QuantilesResult(Result):
         share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
             raise ParameterError(NOT_A_SHARE)
-        rank = share * self.reports
-        further = SMOOTHING * np.concatenate([[0.0], self._rank_errors, [0.0]])
-        position = mean_steps_below(np.clip(self.below, 0.0, self.reports), rank, further)
-        lower, upper = self.band
-        first = int(np.flatnonzero(upper >= rank)[0]) - 1
-        last = int(np.flatnonzero(lower < rank)[-1])
+        ranks = self.ranks(share)
+        position = mean_steps_below(ranks.heights, 0.0, SMOOTHING * ranks.errors)
+        first = int(np.flatnonzero(ranks.upper >= 0)[0]) - 1
+        last = int(np.flatnonzero(ranks.lower < 0)[-1])
         low, high = self.axis.ends(first, last)
         value = min(max(self.axis.value_at(position), low), high)
         return QuantileEstimate(
@@ -184,9 +194,20 @@ class QuantilesResult(Result):
             value=value,
             low=low,
             high=high,
-            rmse=self._quantile_rmse(rank, value, position),
+            rmse=self._quantile_rmse(ranks, value, position),
             axis=self.axis,
             **self._common(),
+        )
+
+    def ranks(self, share: float) -> Ranks:
+        """How far the ranks of all edges lie above that of a quantile."""
+        rank, (lower, upper) = share * self.reports, self.band
+        return Ranks(
+            heights=np.clip(self.below, 0.0, self.reports) - rank,
+            errors=np.concatenate([[0.0], self._rank_errors, [0.0]]),
+            lower=lower - rank,
+            upper=upper - rank,
+            unclipped=self.below - rank,
         )
 
     @cached_property
@@ -195,20 +216,21 @@ class QuantilesResult(Result):
         variances = self.errors.of_sums(self.errors.below_edges()[1:-1])[0]
         return np.sqrt(np.maximum(variances, 1e-12))
 
-    def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
+    def _quantile_rmse(self, ranks: Ranks, value: float, position: float) -> float:
         """How far the true quantile typically is from the estimate, in the values' unit: the noise
         of ranks, with users spread evenly inside bins, and how far they are not."""
         edges = np.arange(self.axis.bins + 1)
-        errors = np.concatenate([self._rank_errors[:1], self._rank_errors, self._rank_errors[-1:]])
-        likely = np.flatnonzero(np.abs(rank - self.below) < FARTHEST * errors)
+        inner_errors = ranks.errors[1:-1]
+        errors = np.concatenate([inner_errors[:1], inner_errors, inner_errors[-1:]])
+        likely = np.flatnonzero(np.abs(ranks.unclipped) < FARTHEST * errors)
         middle = int(min(max(position, 0), self.axis.bins - 1))
         first = max(0, min([middle, *likely.tolist()]) - 1)
         last = min(self.axis.bins, max([middle, *likely.tolist()]) + 2)
         parts = self.axis.parts_of_bin(max(MOST_PARTS // (last - first), 16))
         places = first + np.arange((last - first) * parts + 1) / parts
-        below, spread = (np.interp(places, edges, one) for one in (self.below, errors))
+        above, spread = (np.interp(places, edges, one) for one in (ranks.unclipped, errors))
         law = NormalDist()
-        inner = [law.cdf(one) for one in ((rank - below[1:-1]) / spread[1:-1]).tolist()]
+        inner = [law.cdf(one) for one in (-above[1:-1] / spread[1:-1]).tolist()]
         centre = (self.axis.middle_of(value, position) - first) * parts
         inside = self.axis.variance_inside(parts)
         noise = root_mean_square(np.array([1.0, *inner, 0.0]), centre, inside)
@@ -313,3 +335,71 @@ class QuantilesResult(Result):
 
     def __str__(self) -> str:
         return "\n".join(str(estimate) for estimate in self.shown())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class KeptQuantilesResult(QuantilesResult):
+    """The same about the rows that `where` keeps. How many there are is private, so the rank of a
+    quantile is a share of an estimate, and its error is part of every interval."""
+
+    top: float
+    """The upper bound of the values."""
+
+    @classmethod
+    def of(cls, whole: QuantilesResult, top: Fraction) -> KeptQuantilesResult:
+        """What a result says about the bins up to the one that holds `top`."""
+        axis = whole.axis
+        bins = math.floor((top - axis.low) / axis.exact_width) + 1
+        high = axis.low + bins * axis.exact_width - (1 if axis.points else 0)
+        said = {one.name: getattr(whole, one.name) for one in fields(whole)}
+        second = whole.errors
+        said |= {
+            "axis": replace(axis, high=high, bins=bins),
+            "counts": whole.counts[:bins],
+            "errors": RangeErrors(second.weights[:bins], second.cumulants),
+        }
+        return cls(**said, top=float(top))
+
+    @cached_property
+    def below(self) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(self.counts)])
+
+    @cached_property
+    def band(self) -> tuple[Floats, Floats]:
+        low, high = self.errors.ends(self.errors.below_edges()[1:], 1 - self.confidence)
+        low, high = (np.concatenate([[0.0], end]) for end in (low, high))
+        return self.below - high, self.below - low
+
+    def ranks(self, share: float) -> Ranks:
+        """An edge lies above the quantile if more than this share of all kept rows is below it: the
+        error of that difference counts. All kept rows lie between the first and the last edge."""
+        edges = self.errors.below_edges()
+        weights = edges - share * edges[-1]
+        low, high = self.errors.ends(weights, 1 - self.confidence)
+        variances = self.errors.of_sums(weights)[0]
+        unclipped = self.below - share * self.below[-1]
+        heights, lower, upper = unclipped.copy(), unclipped - high, unclipped - low
+        heights[0], heights[-1] = min(heights[0], 0.0), max(heights[-1], 0.0)
+        lower[0] = upper[0] = -math.inf
+        lower[-1] = upper[-1] = math.inf
+        errors = np.sqrt(np.maximum(variances, 1e-12))
+        return Ranks(heights, errors, lower, upper, unclipped)
+
+    def quantile(self, probability: float) -> QuantileEstimate:
+        found = super().quantile(probability)
+        value, high = (min(number, self.top) for number in (found.value, found.high))
+        return replace(found, value=value, high=high)
+
+    def _everybody(self) -> Estimate:
+        """How many rows are kept, which is private."""
+        low, high = self._range_ends(0, self.axis.bins)
+        variance = float(self.errors.of_sums(self.errors.below_edges()[-1:])[0][0])
+        return Estimate(
+            query=self._range_name("", "", 0, self.axis.bins, (0, self.axis.bins)),
+            value=float(self.counts.sum()),
+            low=low,
+            high=high,
+            possible=(0.0, float(self.reports)),
+            rmse=math.sqrt(variance),
+            **self._common(),
+        )

@@ -11,6 +11,7 @@ keep to the same loss; taking all shifts off the sum again makes rounding err le
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +39,10 @@ from shuffledp.protocols.results import ErrorLaw, Estimate
 TALLY_ARRAYS = 5  # of one number per grid point that are held at once
 BLOCK = 1 << 15
 """Values that are rounded together."""
+WORDS = 1 << 17
+"""Random words that are drawn together; a multiple of BLOCK."""
+LEADING_HALF = 1 if sys.byteorder == "little" else 0
+"""Which half of a word of 64 bits, as two of 32 bits in memory, has its leading bits."""
 STEEPEST = 60.0
 
 
@@ -109,17 +114,41 @@ class RealSumProtocol(Protocol[Estimate]):
         floats proposing, fractions deciding wherever a float might be wrong."""
         numbers = reals_within(values, self.low, self.high)
         words = entropy.words(numbers.size, np.uint64)
-        scale = self.grid / float(self.high - self.low)
-        y = (numbers - float(self.low)) * scale
-        total = y + words * 2.0**-64
-        wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
-        rounded = np.floor(total - wrong).astype(np.int64)
-        dithers, open_ = leading_parts(words, self.dither)
-        codes = rounded * self.dither + dithers
-        for place in np.flatnonzero(open_ | (np.floor(total + wrong) != rounded)):
+        leading = words.view(np.uint32)[LEADING_HALF::2]
+        codes = np.empty(numbers.size, np.int64)
+        for place in self._propose(numbers, leading, codes, np.empty((3, numbers.size))):
             uniform = Uniform(int(words[place]), 64, entropy)
             codes[place] = self._round_exactly(numbers[place], uniform)
         return codes
+
+    def _propose(
+        self, numbers: Floats, words: NDArray[np.uint32], codes: Values, scratch: Floats
+    ) -> Values:
+        """Writes the codes of numbers from the first 32 bits of each T; returns the places where
+        a rounding error of the floats, or more bits of T, could change a code.
+
+        Floats err by less than `wrong`, which is taken off first, so that a code can only be too
+        small, and only where the sum lies within 2·wrong + 2⁻³² below a whole number.
+        """
+        k, scale = self.dither, float(1 / self.step)
+        wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
+        t, total, rounded = scratch
+        np.multiply(words, 2.0**-32, out=t)
+        np.multiply(numbers, scale, out=total)
+        total += float(-self.low / self.step) - wrong
+        total += t
+        np.floor(total, out=rounded)
+        total -= rounded
+        open_ = _near_one(total, 2 * wrong + 2.0**-32)
+        if k > 1:
+            t *= k  # exactly
+            dithers = np.floor(t, out=total)
+            t -= dithers
+            open_ = np.union1d(open_, _near_one(t, k * 2.0**-32))
+            rounded *= k
+            rounded += dithers
+        np.copyto(codes, rounded, casting="unsafe")
+        return open_
 
     def _round_exactly(self, number: float, uniform: Uniform) -> int:
         y = (Fraction(float(number)) - self.low) / self.step
@@ -165,11 +194,20 @@ class RealSumProtocol(Protocol[Estimate]):
 
     def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
         """The tally of all values, by blocks that stay in the processor's cache."""
-        blocks = (values[at : at + BLOCK] for at in range(0, max(len(values), 1), BLOCK))
-        total = np.zeros((self.grid + 1) * self.dither, np.int64)
-        for block in blocks:
-            total += self.tally(self.encode(block, entropy))
-        return total
+        tally = np.zeros((self.grid + 1) * self.dither, np.int64)
+        codes, scratch = np.empty(BLOCK, np.int64), np.empty((3, BLOCK))
+        words = np.zeros(0, np.uint32)
+        for at in range(0, len(values), BLOCK):
+            numbers = reals_within(values[at : at + BLOCK], self.low, self.high)
+            if not words.size:
+                words = entropy.words(min(WORDS, len(values) - at), np.uint32)
+            size = numbers.size
+            own, words, found = words[:size], words[size:], codes[:size]
+            for place in self._propose(numbers, own, found, scratch[:, :size]):
+                uniform = Uniform(int(own[place]), 32, entropy)
+                found[place] = self._round_exactly(numbers[place], uniform)
+            tally += np.bincount(found, minlength=len(tally))
+        return tally
 
     def public_totals_of_tally(self, tally: Counts) -> Counts:
         dithers = tally.reshape(self.grid + 1, self.dither).sum(axis=0) @ np.arange(self.dither)
@@ -338,13 +376,11 @@ class RealSumProtocol(Protocol[Estimate]):
         )
 
 
-def leading_parts(words: NDArray[np.uint64], parts: int) -> tuple[Counts, NDArray[np.bool_]]:
-    """⌊parts · T⌋ for numbers T of which 64 bits are known, and whether more bits could change it;
-    parts < 2³²."""
-    many, half = np.uint64(parts), np.uint64(32)
-    upper = (words >> half) * many + ((words & np.uint64(2**32 - 1)) * many >> half)
-    rest = words * many  # modulo 2⁶⁴: how far the known bits lie above the part's begin
-    return (upper >> half).astype(np.int64), rest > np.uint64(2**64 - parts)
+def _near_one(parts: Floats, distance: float) -> NDArray[np.intp]:
+    """Where fractional parts lie at most this distance below 1."""
+    if not parts.size or parts.max() < 1 - distance:
+        return np.zeros(0, np.intp)
+    return np.flatnonzero(parts >= 1 - distance)
 
 
 def dither_moment(reports: int, dither: int, theta: Floats) -> Floats:
