@@ -19,6 +19,7 @@ from shuffledp.data.arrow_conditions import kept_rows
 from shuffledp.data.columns import FileFormat
 from shuffledp.data.conditions import columns_of, parsed
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
+from shuffledp.queries.quantiles.query import QuantilesQuery
 
 ROWS = 2_000
 
@@ -250,3 +251,78 @@ def test_the_command_takes_a_condition(capsys: pytest.CaptureFixture[str]) -> No
         "way ==",
     )
     assert code != 0 and "condition" in error
+
+
+def quantiles_table(rows: int) -> pd.DataFrame:
+    """Kept rows are higher than the others."""
+    rng = np.random.default_rng(8)
+    group = rng.integers(0, 4, rows)
+    real = np.clip(rng.normal(40 + 20 * (group == 1), 10), 0, 100)
+    days = pd.Timestamp("2024-05-01") + pd.to_timedelta(np.floor(real), unit="D")
+    return pd.DataFrame({"group": group, "real": real, "whole": real.astype(int), "day": days})
+
+
+QUANTILES: dict[str, Any] = {
+    "real": (0, 100),
+    "whole": (0, 100),
+    "day": ("2024-05-01", "2024-08-09"),
+}
+
+
+@pytest.mark.parametrize("column", QUANTILES)
+def test_quantiles_of_some_rows(column: str) -> None:
+    table = quantiles_table(5_000)
+    asked = {
+        "epsilon": 8,
+        "bounds": QUANTILES[column],
+        "bins": 28,
+        "probabilities": [0.1, 0.5, 0.9],
+    }
+    found = shuffledp.quantiles(table, column=column, where="group = 1", **asked)
+    held = table[column][table.group == 1]
+    numbers = held.astype("datetime64[s]").astype(np.int64) // 86_400 if column == "day" else held
+    truth = np.quantile(numbers, [0.1, 0.5, 0.9], method="inverted_cdf")
+    shown = found.shown()
+    assert found.users == 5_000 and found.where == "group = 1"
+    assert [one.low <= true <= one.high for one, true in zip(shown, truth, strict=True)] == [
+        True
+    ] * 3
+    assert max(abs(one.value - true) for one, true in zip(shown, truth, strict=True)) < 4
+    if column == "real":
+        everybody = found.between(0, 200)
+        assert everybody.low <= len(held) <= everybody.high and everybody.rmse > 0
+        # twin: the quantiles of all rows are others
+        whole = shuffledp.quantiles(table, column=column, **asked).shown()
+        assert abs(whole[1].value - truth[1]) > 8
+
+
+def test_intervals_of_quantiles_of_some_rows_hold_the_truth() -> None:
+    """95 % intervals, 60 runs; the twin takes the number of kept rows for known and wrong."""
+    table = quantiles_table(2_000)
+    query = QuantilesQuery(epsilon=1, bounds=(0, 100), bins=28, where="group = 1")
+    kept = (table.group == 1).to_numpy()
+    asked, values = query.of_filtered(), query.filtered(table.real.to_numpy(), kept)
+    protocol, entropy = asked.plan(len(table)).protocol, shuffledp.SeededEntropy(4)
+    tally = protocol.tally(protocol.encode(values))
+    truth = float(np.quantile(table.real[kept], 0.5, method="inverted_cdf"))
+    held = missed = 0
+    for _ in range(60):
+        view = protocol.release(protocol.aggregate_tally(tally, entropy))
+        one = asked.finish(protocol.analyze(view)).quantile(0.5)
+        held += one.low <= truth <= one.high
+        wrong = protocol.analyze(view).quantile(0.5)  # the median of all rows, those above included
+        missed += not wrong.low <= truth <= wrong.high
+    assert held >= 53 and missed == 60
+
+
+def test_kept_values_outside_the_bounds_are_refused_or_clipped() -> None:
+    """Also those between the bound and the bin of the other rows."""
+    values = pd.DataFrame({"x": [5.0, 10.0, 11.0] * 300, "keep": [True, True, True] * 300})
+    asked: dict[str, Any] = {"column": "x", "epsilon": 8, "bounds": (0, 10), "bins": 14}
+    with pytest.raises(ValueOutOfRange, match="outside"):
+        shuffledp.quantiles(values, where="keep", **asked)
+    found = shuffledp.quantiles(values, where="keep", clamp=True, **asked).quantile(0.99)
+    assert found.value <= 10 and found.high <= 10
+    query = QuantilesQuery(epsilon=8, bounds=(0, 10), bins=14, where="keep")
+    with pytest.raises(ValueOutOfRange, match="outside"):  # where rows are filtered elsewhere
+        query.of_filtered().prepare(np.array([5.0, 11.0]))

@@ -352,11 +352,10 @@ class KeptQuantilesResult(QuantilesResult):
         bins = math.floor((top - axis.low) / axis.exact_width) + 1
         high = axis.low + bins * axis.exact_width - (1 if axis.points else 0)
         said = {one.name: getattr(whole, one.name) for one in fields(whole)}
-        second = whole.errors
         said |= {
             "axis": replace(axis, high=high, bins=bins),
             "counts": whole.counts[:bins],
-            "errors": RangeErrors(second.weights[:bins], second.cumulants),
+            "errors": RangeErrors(whole.errors.weights[:bins], whole.errors.cumulants),
         }
         return cls(**said, top=float(top))
 
