@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -131,31 +130,57 @@ def _mean(
     size, own, other = float(totals[-1]), errors.variance / grid**2, errors.size.variance
     share = min(max(above / size, 0.0), 1.0) if size > 0 else 0.5
     low, span = float(protocol.low), float(protocol.high - protocol.low)
+    law = _Difference.at(errors, grid, share)
     ends = [
         low + span * end
         for outside in outsides
-        for end in _fieller(above, size, own, other, outside)
+        for end in _fieller(above, size, law, law.reaches(outside))
     ]
     spread = math.sqrt(own + share**2 * other) / size if size > 0 else 1.0
     return (low + span * share, *ends, span * min(spread, 1.0))
 
 
-def _reach(outside: float) -> float:
-    """Half the width of an interval, in standard deviations, for an error with the kurtosis of
-    Laplace noise: the first term of Cornish and Fisher's series."""
-    z = -NormalDist().inv_cdf(outside / 2)
-    return z + max(0.0, z**3 - 3 * z) * 3 / 24
+class _Difference(NamedTuple):
+    """The error of sum − r·size, the sum counted in largest values: its parts at one r, which
+    hardly changes its shape, and its variance at any."""
+
+    parts: list[Part]
+    rounding: float
+    own: float
+    """The variance of the sum's error."""
+    other: float
+    """The variance of the size's error."""
+    ratio: float
+
+    @classmethod
+    def at(cls, errors: _Errors, grid: int, ratio: float) -> _Difference:
+        """The error with its shape at one ratio r."""
+        assert errors.size is not None
+        digits = [Part(one.weight / grid, one.variance, one.log_error) for one in errors.digits]
+        rounding = errors.held * WORST_ROUNDING / grid**2
+        own = rounding + sum(one.weight**2 * one.variance for one in digits)
+        size = Part(-ratio, errors.size.variance, errors.size.log_error)
+        return cls([*digits, size], rounding, own, size.variance, ratio)
+
+    def reaches(self, outside: float) -> tuple[float, float]:
+        """How far the error goes up and down, in standard deviations, but for a chance of outside/2
+        on each side: by the law of the cells' errors, whose tails are far from normal."""
+        most, least = error_quantiles(self.parts, self.rounding, [1 - outside / 2, outside / 2])
+        spread = math.sqrt(self.own + self.ratio**2 * self.other)
+        return max(most, 0.0) / spread, max(-least, 0.0) / spread
 
 
 def _fieller(
-    above: float, size: float, own: float, other: float, outside: float
+    above: float, size: float, law: _Difference, reaches: tuple[float, float]
 ) -> tuple[float, float]:
-    """The ratios r in 0 … 1 with (above − r·size)² ≤ t²·(own + r²·other); all of them where the
-    size may be 0."""
-    wide = _reach(outside) ** 2
-    a, b, c = size**2 - wide * other, above * size, above**2 - wide * own
-    inside = b * b - a * c
-    if size <= 0 or a <= 0 or inside < 0:
-        return 0.0, 1.0
-    low, high = (b - math.sqrt(inside)) / a, (b + math.sqrt(inside)) / a
-    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+    """The ratios r in 0 … 1 for which sum − r·size lies within its error's reaches t, so that its
+    square is at most t²·(own + r²·other); all of them where the size may be 0."""
+    ends = []
+    for reach, side in zip(reaches, (-1, 1), strict=True):
+        a, b = size**2 - reach**2 * law.other, above * size
+        inside = b * b - a * (above**2 - reach**2 * law.own)
+        if size <= 0 or a <= 0 or inside < 0:
+            return 0.0, 1.0
+        ends.append(min(max((b + side * math.sqrt(inside)) / a, 0.0), 1.0))
+    low, high = ends
+    return low, high
