@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from service_trio import Trio
+from logged_tasks import proof_of
+from service_trio import TRUSTING, Trio
 
 from shuffledp.cells.base import independent_cell
+from shuffledp.cells.bounded import cell as bounded
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.sparse import cell as sparse
 from shuffledp.errors import ShuffleDPError
 from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.sending import Client
 from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.task import Task, checked_report_size, task_from_json
+from shuffledp.tasks.log import TaskProof
+from shuffledp.tasks.task import MOST_PROOF_STEPS, Task, checked_report_size, task_from_json
 
 
 @pytest.fixture
@@ -96,9 +104,80 @@ def test_a_weakened_task_is_refused(
     weak = task_from_json(canonical_text(data))
     with pytest.raises(ShuffleDPError):
         weak.verify()
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(201)
+
     with pytest.raises(ShuffleDPError):
-        Client(weak, "http://127.0.0.1:1", "token", tmp_path / "outbox")
-    assert not (tmp_path / "outbox").exists()
+        Client(
+            weak,
+            "http://127.0.0.1:1",
+            "token",
+            tmp_path / "outbox",
+            policy=TRUSTING,
+            proof=proof_of(weak),  # a collector that signs it
+            transport=httpx.MockTransport(answer),
+        ).send(1)
+    assert not sent and Outbox(tmp_path / "outbox").stored(weak.id) is None
+
+
+def test_signatures_are_checked_before_anything_is_proved(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else anyone could keep a device busy with proofs."""
+    proved: list[bytes] = []
+    monkeypatch.setattr(Task, "verify", lambda self: proved.append(self.id))
+    other = replace(task, question="Another one?")
+
+    def client(proof: TaskProof) -> Client:
+        return Client(task, "http://s", "t", tmp_path, policy=TRUSTING, proof=proof)
+
+    with pytest.raises(ShuffleDPError):
+        client(proof_of(other)).check()
+    assert not proved
+    signed = client(proof_of(task))
+    signed.check()
+    signed.check()
+    assert proved == [task.id]  # twin: a signed task is proved, once
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("paper", {"input_pairs": 65_535, "largest": 1, "flood_mean": "1000000000000"}),
+        ("bounded", {"up": {"cut": 65_535, "muted_cut": 65_535}}),
+    ],
+)
+def test_no_client_starts_a_proof_that_takes_too_long(
+    kind: str, changed: dict[str, Any], tmp_path: Path
+) -> None:
+    """The same limit as in JavaScript: `clients/js/src/task/proving.ts`."""
+    task = Trio(tmp_path).task(cell=kind)
+    task.check_size()  # twin: a plain task is within the limit
+    data = json.loads(task.canonical())
+    cell = data["certificate"]["protocol"]["cell"]
+    for name, value in changed.items():
+        cell[name] = {**cell[name], **value} if isinstance(value, dict) else value
+    slow = task_from_json(canonical_text(data))
+    start = time.process_time()
+    with pytest.raises(TaskError, match="too long for a device"):
+        slow.verify()
+    with pytest.raises(TaskError, match="too long for a device"):
+        Client(slow, "http://s", "t", tmp_path)
+    assert time.process_time() - start < 1
+
+
+def test_the_limits_of_proofs_are_those_of_the_javascript_client() -> None:
+    sources = Path(__file__).parents[2] / "clients" / "js" / "src"
+    for file, wanted in (
+        ("task/proving.ts", f"MOST_PROOF_STEPS = {MOST_PROOF_STEPS // 10**6}e6;"),
+        ("cells/bounded.ts", f"STEPS_PER_CUT = {bounded.STEPS_PER_CUT};"),
+        ("cells/bounded.ts", f"STEP_BITS = {bounded.STEP_BITS};"),
+        ("cells/sparse.ts", f"STEPS_PER_CUT = {sparse.STEPS_PER_CUT};"),
+    ):
+        assert wanted in (sources / file).read_text()
 
 
 def test_reports_of_exact_padding_hold_whatever_a_user_can_send(tmp_path: Path) -> None:

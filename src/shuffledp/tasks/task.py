@@ -87,6 +87,10 @@ class Operators:
 UNNAMED_OPERATORS = Operators()
 
 
+MOST_PROOF_STEPS = 4_000_000
+"""Exact operations of a proof, about: a few seconds on a device. All clients have this limit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One question, its protocol with the proof of its privacy, and how its reports travel."""
@@ -248,6 +252,7 @@ class Task:
         Ensures: raises unless the protocol is ε-DP for these exact parameters, K is as large as the
         padding requires, and no batch has less noise than the proof needs.
         """
+        self.check_size()
         certificate = verify(self.certificate)
         protocol = certificate.protocol
         check_publish_noise(self.publish_noise, protocol)
@@ -264,8 +269,18 @@ class Task:
                 f"The protocol has {cells:,} cells, but a message can name at most "
                 f"{MOST_CELLS:,}; plan with fewer buckets."
             )
-        self._check_words()
         return certificate
+
+    def check_size(self) -> None:
+        """Checks everything that takes no proof: the form of the task, and that its proof is short
+        enough for every device. Raises `TaskError`."""
+        self._check_words()
+        steps = sum(member.cell.proof_steps for member in self.protocol.members)
+        if not steps <= MOST_PROOF_STEPS:
+            raise TaskError(
+                "The proof of this task takes too long for a device; plan it with another kind of "
+                "cell, a larger error or fewer digits, and create the task again."
+            )
 
     def _check_words(self) -> None:
         """Checks the task against its schema, and its dates, issuer and series."""

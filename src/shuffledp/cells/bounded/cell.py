@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import lcm, log2
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +63,8 @@ MOST_BITS = 4_096
 """Of a numerator or denominator, and of the common denominator of a direction's odds, which are
 added up exactly."""
 LARGEST_ODDS = Fraction(10**30)
+STEPS_PER_CUT, STEP_BITS = 20, 256
+"""How many operations of a proof a step of the cut counts as, and bits by which they double."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,13 @@ class Direction:
                     f"The odds need a common denominator of more than {MOST_BITS:,} bits; round "
                     "them to decimals."
                 )
+
+    @property
+    def proof_steps(self) -> float:
+        """About how many operations its proof takes. Its numbers have more bits the further the
+        noise has fallen."""
+        bits_lost = (log2(self.decay.denominator) - log2(self.decay.numerator)) * self.cut
+        return STEPS_PER_CUT * (self.cut + len(self.odds)) * (1 + bits_lost / STEP_BITS)
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters, rationals as exact text."""
@@ -171,6 +180,10 @@ class CutCell(Cell):
     @property
     def up_loss(self) -> Fraction:
         return self.up.epsilon
+
+    @property
+    def proof_steps(self) -> float:
+        return self.up.proof_steps + self.down.proof_steps
 
     # What the two kinds of such cells differ in
 

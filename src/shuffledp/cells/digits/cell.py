@@ -127,6 +127,10 @@ class SharedCell(CutCell):
         """What a user sends at most to this cell; `SharedDigits` says how many to all."""
         return self.base + self.largest + 2 * self.up.cut + 1
 
+    @property
+    def proof_steps(self) -> float:
+        return 2 * super().proof_steps
+
     # The laws of the cells' common draw, and of this cell alone
 
     @cached_property

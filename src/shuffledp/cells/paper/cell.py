@@ -17,6 +17,7 @@ Poi(kλ/n): `aggregate` uses that, and its cost does not grow with k.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -93,6 +94,14 @@ class PaperCell(IndependentCell):
         bare = self.input_pairs == 0 and self.stand_in == 0
         if self.flood_mean < 0 or (self.flood_mean == 0 and not bare):
             raise ParameterError("flood_mean must be above 0 where there are input pairs to hide.")
+
+    @property
+    def proof_steps(self) -> float:
+        """For each change, g at a few points per bit of the flood, both ways; each takes s + h + δ
+        factors."""
+        points = 4 * (math.floor(self.flood_mean) + 1).bit_length() + 16
+        factors = self.input_pairs + self.stand_in + (self.largest + 1) / 2
+        return 2 * points * (2 if self.stand_in else 1) * self.largest * factors
 
     @cached_property
     def mute(self) -> Binomial:

@@ -58,6 +58,8 @@ NO_VALUE = -1
 """The code of a user without a value."""
 DATA, MUTED, JUMP = range(3)
 """The branches, in the order in which they are drawn."""
+STEPS_PER_CUT = 64
+"""How many operations of a proof a step of the cut counts as."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,10 @@ class SparseCell(Cell):
             raise ParameterError("share must lie above 0 and be at most 1.")
         if self.data + self.muted + self.jump != 1:
             raise ParameterError("data, muted and jump must add up to exactly 1.")
+
+    @property
+    def proof_steps(self) -> float:
+        return STEPS_PER_CUT * (self.cut + 1.0)
 
     # The laws of a user's draws
 

@@ -1,5 +1,5 @@
-"""Sending a value from a device: verify the task, check the device's policy, check who signed the
-task and that it is in the public log, randomize, pad, encrypt, charge, store, send.
+"""Sending a value from a device: check the device's policy, who signed the task and that it is in
+the public log, prove its certificate, randomize, pad, encrypt, charge, store, send.
 
     Client(task, task.shuffler, token).send(1)
 
@@ -103,9 +103,8 @@ class _Sender(Generic[Transport]):
                 "A client for real people needs the operating system's randomness; "
                 "leave the seed out."
             )
-        with time_limit(VERIFY_SECONDS, "Verifying this task"):
-            task.verify()  # the certificate is proved again, once, before anything is sent
-        self.task = task
+        task.check_size()
+        self.task, self._verified = task, False
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
         self.policy, self.device = policy, Device(self.outbox.path, clock)
         self._clock = clock
@@ -137,6 +136,8 @@ class _Sender(Generic[Transport]):
         self._check_task()
         if not self._proved:
             self._accept(self._proof or await self._fetch_proof())
+        if not self._verified:
+            await self._direct.compute(self._verify)
 
     async def _fetch_proof(self) -> TaskProof:
         return await fetch_proof(self._to_shuffler, self._shuffler, self.task.id, self._retries)
@@ -198,6 +199,13 @@ class _Sender(Generic[Transport]):
         self.outbox.refuse_answered(self.task.id)
         self.device.check(self.task, self.policy)
 
+    def _verify(self) -> None:
+        """Proves the certificate again, once. It comes after the signatures, so that only a party
+        that signs tasks can keep a device busy."""
+        with time_limit(VERIFY_SECONDS, "Verifying this task"):
+            self.task.verify()
+        self._verified = True
+
     def _accept(self, proof: TaskProof) -> None:
         """Raises `ProofError` or `PolicyRefused` unless everybody else is asked the same task, as
         far as this device's keys can tell."""
@@ -209,9 +217,9 @@ class _Sender(Generic[Transport]):
     def _encrypt(self, value: Any) -> bytes:
         """The encrypted report of a value, paid for and stored before it is sent.
 
-        Requires: the task was checked and its proof accepted.
+        Requires: the task was checked, its proof accepted and its certificate proved.
         """
-        if not self._proved:
+        if not (self._proved and self._verified):
             raise AssertionError("The proof of this task was not checked.")
         name = new_report_id(self._bearer)
         body = encrypt_report(self.task, value, self._entropy, report_id=name)
