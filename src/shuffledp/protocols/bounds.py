@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,7 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     return numbers
 
 
+@lru_cache(maxsize=64)
 def outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
     """The least and the largest float within exact bounds."""
     first, last = float(low), float(high)

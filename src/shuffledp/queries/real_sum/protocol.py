@@ -130,12 +130,11 @@ class RealSumProtocol(Protocol[Estimate]):
         Floats err by less than `wrong`, which is taken off first, so that a code can only be too
         small, and only where the sum lies within 2·wrong + 2⁻³² below a whole number.
         """
-        k, scale = self.dither, float(1 / self.step)
-        wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
+        k, (scale, offset, wrong) = self.dither, self._scaling
         t, total, rounded = scratch
         np.multiply(words, 2.0**-32, out=t)
         np.multiply(numbers, scale, out=total)
-        total += float(-self.low / self.step) - wrong
+        total += offset
         total += t
         np.floor(total, out=rounded)
         total -= rounded
@@ -144,11 +143,20 @@ class RealSumProtocol(Protocol[Estimate]):
             t *= k  # exactly
             dithers = np.floor(t, out=total)
             t -= dithers
-            open_ = np.union1d(open_, _near_one(t, k * 2.0**-32))
+            open_dithers = _near_one(t, k * 2.0**-32)
+            if open_dithers.size:
+                open_ = np.union1d(open_, open_dithers)
             rounded *= k
             rounded += dithers
         np.copyto(codes, rounded, casting="unsafe")
         return open_
+
+    @cached_property
+    def _scaling(self) -> tuple[float, float, float]:
+        """(grid points per unit, what is added to a scaled value, how far that may be wrong)."""
+        scale = float(1 / self.step)
+        wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
+        return scale, float(-self.low / self.step) - wrong, wrong
 
     def _round_exactly(self, number: float, uniform: Uniform) -> int:
         y = (Fraction(float(number)) - self.low) / self.step
