@@ -117,6 +117,40 @@ def test_more_bits_are_drawn_where_64_leave_the_dither_open(later: int, dither: 
         assert int(protocol.encode(np.array([4.0]), Scripted([sure]))[0]) == 12 + u
 
 
+class Scripted32(Scripted):
+    """The same with words of 32 bits, which tallies are made of."""
+
+    def words(self, count: int, dtype: Any) -> Any:
+        assert count == len(self.script) and dtype is np.uint32
+        return np.array(self.script, np.uint32)
+
+
+@pytest.mark.parametrize(("later", "dither"), [(0, 0), (2**63, 1), (2**64 - 1, 1)])
+def test_tallies_draw_more_bits_where_32_leave_a_code_open(later: int, dither: int) -> None:
+    protocol, word = digits_of(3), 2**32 // 3
+    tally = protocol.tally_of(np.array([4.0]), Scripted32([word], [later]))
+    assert np.flatnonzero(tally).tolist() == [12 + dither]
+    for sure, u in ((word - 1, 0), (word + 1, 1), (1, 0)):
+        found = protocol.tally_of(np.array([4.0]), Scripted32([sure]))
+        assert np.flatnonzero(found).tolist() == [12 + u]
+
+
+def test_tallies_round_like_single_values_do() -> None:
+    """Ends of the range stay where they are; the mean of all others is theirs. The twin is biased
+    by a hundredth of a step."""
+    protocol, entropy = digits_of(5), SeededEntropy(6)
+    ends = protocol.tally_of(np.array([0.0] * 500 + [11.0] * 500), entropy)
+    assert ends.reshape(12, 5).sum(axis=1).tolist() == [500, *[0] * 10, 500]
+    values = np.random.default_rng(3).uniform(0, 11, 300_000)
+    tally = protocol.tally_of(values, entropy).reshape(12, 5)
+    assert tally.sum() == values.size
+    dithers = (tally.sum(axis=0) @ np.arange(5) - 2 * values.size) / 5
+    error = tally.sum(axis=1) @ np.arange(12) - dithers - values.sum()
+    deviation = math.sqrt(values.size * float(worst_rounding(5)))
+    assert abs(error) < 4.5 * deviation < abs(error + values.size / 100)
+    assert (np.abs(tally.sum(axis=0) - values.size / 5) < 5 * math.sqrt(values.size / 5)).all()
+
+
 # privacy
 
 
