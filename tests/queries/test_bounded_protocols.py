@@ -108,10 +108,13 @@ def test_topped_up_batches_are_estimated_without_bias() -> None:
         covered.append(found.low <= 18 <= found.high)
         fewer = replace(batch, users=51)
         short.append(plan.analyze(plan.release(fewer)).value - 18)
-    assert abs(np.mean(errors)) < 4.5 * np.std(errors) / 1500**0.5
+    sampling = 4.5 * np.std(errors) / 1500**0.5
+    assert abs(np.mean(errors)) < sampling
     assert np.std(errors) == pytest.approx(plan.protocol.rmse(50), rel=0.1)
     assert np.mean(covered) > 0.935
-    assert abs(np.mean(short)) > 5  # the twin: one more user is counted than is there
+    # The twin: one more user is counted than is there. That moves every estimate by one user's mean
+    # number of messages, which depends on the plan, so the same criterion must reject it by far.
+    assert abs(np.mean(short)) > 10 * sampling
 
 
 def anomalies(protocol: HistogramProtocol, values: Values, runs: int, absent: int = 0) -> Floats:
