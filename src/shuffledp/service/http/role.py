@@ -193,8 +193,8 @@ class Role(ABC):
         log("stopped", role=self.name)
 
     def app(self) -> ASGIApp:
-        """The ASGI application; without the operators' routes if they have an address of their
-        own."""
+        """The ASGI application; without the operators' routes if they have a separate
+        address."""
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
