@@ -16,6 +16,7 @@ import sys
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,7 +96,7 @@ def prose(path: str, text: str) -> Iterator[tuple[int, str]]:
 def hits(path: str, text: str) -> Iterator[Hit]:
     """The avoided phrases of a file, also those that a line break divides."""
     lines = [*prose(path, text)]
-    for (number, line), (after, following) in zip(lines, [*lines[1:], (0, "")], strict=True):
+    for (number, line), (after, following) in pairwise([*lines, (0, "")]):
         rest = f" {following.lstrip(' #*>')}" if after == number + 1 else ""
         for match in PATTERN.finditer(line.rstrip() + rest):
             if match.start() < len(line.rstrip()):
