@@ -12,6 +12,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from axe import AXE
 from browsers import Browser, running_browser
 from client_site import Quiet
 from scripts_modules import ROOT, script
@@ -21,7 +22,6 @@ import shuffledp
 from shuffledp.cli.main import parser
 
 links = script("document_links")
-AXE = ROOT / "clients/js/node_modules/axe-core/axe.min.js"
 
 
 def build(checkout: Path, output: Path) -> subprocess.CompletedProcess[str]:
