@@ -63,7 +63,7 @@ class Jumps:
 
     def stray(self, parts: int, entropy: Entropy) -> tuple[tuple[int, ...], list[int]]:
         """Which cells get something, and how much each: uniform among all ways to write Z+1 as
-        a sum of `parts` numbers above 0, which are the gaps between parts − 1 distinct places in 1..Z."""
+        a sum of `parts` numbers above 0: the gaps between parts − 1 distinct places in 1..Z."""
         count = len(self.cells)
         chosen = sampler(Finite((1,) * comb(count, parts))).draw_one(entropy)
         support = list(combinations(range(count), parts))[chosen]
@@ -153,7 +153,7 @@ def _noise_of_part(cells: Cells, users: int, entropy: Entropy) -> Counts:
 
 
 def randomize_total(cells: Cells, values: Sequence[Values], entropy: Entropy) -> list[int]:
-    """The sums of `randomize` over many users, each drawn independently; a row of values per cell."""
+    """The sums of `randomize` over many users, drawn independently; a row of values per cell."""
     jumps, size = _jumps(tuple(cells)), len(values[0])
     replaced = sampler(jumps.mute).hits(size, entropy)
     others, added = jumps.draw_many(replaced.size, entropy)

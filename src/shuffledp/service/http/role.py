@@ -176,8 +176,8 @@ class Role(ABC):
             if self.tasks.by_id:
                 raise ConfigError(
                     f"The signing key {file} is missing, and devices know the {self.name} by it; "
-                    f"bring it back, or make another with `shuffledp keys signing {file}` and "
-                    "tell everybody its public half."
+                    "restore it from a copy, or make another with `shuffledp keys signing "
+                    f"{file}` and tell everybody its public half."
                 )
             key = SigningKey.create(file)
         log("signing key made", role=self.name, key=key.public.hex())
