@@ -176,7 +176,7 @@ class Result(ABC):
             for name, *numbers in self.texts()
         )
         sure = percent(self.confidence)
-        head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
+        head = f"<tr><td></td><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
             f"{html.escape(self.privacy_in_words())}; {self.public_number()}; "
