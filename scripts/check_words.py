@@ -16,6 +16,7 @@ import sys
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,11 +94,14 @@ def prose(path: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def hits(path: str, text: str) -> Iterator[Hit]:
-    """The avoided phrases of a file."""
-    for number, line in prose(path, text):
-        for match in PATTERN.finditer(line):
-            instead = INSTEAD[int((match.lastgroup or "p0")[1:])]
-            yield Hit(path, number, line, " ".join(match[0].split()), instead)
+    """The avoided phrases of a file, also those that a line break divides."""
+    lines = [*prose(path, text)]
+    for (number, line), (after, following) in pairwise([*lines, (0, "")]):
+        rest = f" {following.lstrip(' #*>')}" if after == number + 1 else ""
+        for match in PATTERN.finditer(line.rstrip() + rest):
+            if match.start() < len(line.rstrip()):
+                instead = INSTEAD[int((match.lastgroup or "p0")[1:])]
+                yield Hit(path, number, line, " ".join(match[0].split()), instead)
 
 
 def tracked() -> list[str]:

@@ -57,7 +57,7 @@ def wrong(page: Page, tag: str, link: str) -> str | None:
         if tag != "a":
             return "is loaded from the network"
         good = parts.scheme in ("http", "https") and HOST.fullmatch(parts.hostname or "")
-        return None if good else "is no address"
+        return None if good else "is not an address"
     target = (page.path.parent / unquote(parts.path)).resolve() if parts.path else page.path
     if not target.is_file():
         return "leads to no file"

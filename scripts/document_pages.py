@@ -27,6 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT_PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md")
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 """A link to a file or folder: what is before, its path, then an anchor and the end."""
+STATIC_LINK = re.compile(r"\[([^\]]*)\]\((?=[^)\s]*docs/pages/)([^)\s]+)\)")
+"""A link to a static page, which is no document for Sphinx."""
+HREF = re.compile(r'(<a href=")([^":#]+)(")')
 CODE = re.compile(r"^```.*?^```$|^    .*?$|`[^`\n]*`", re.M | re.S)
 
 
@@ -34,6 +37,8 @@ def place(path: str) -> str:
     """Where a file of the repository is on the site."""
     if path == "docs/decisions":
         return "decisions/index.md"
+    if path.startswith("docs/pages/"):
+        return path.removeprefix("docs/pages/")  # html_extra_path in docs/conf.py
     inside = path.startswith(("docs/", "notebooks/"))
     return path.removeprefix("docs/") if inside else f"project/{path}"
 
@@ -60,8 +65,11 @@ def turned(path: str, text: str) -> str:
         here = posixpath.dirname(place(path)) or "."
         return before + posixpath.relpath(place(target(path, to)), here) + end
 
+    def turn_all(part: str) -> str:
+        return LINK.sub(turn, HREF.sub(turn, STATIC_LINK.sub(r'<a href="\2">\1</a>', part)))
+
     kept = [*CODE.findall(text), ""]
-    parts = [LINK.sub(turn, part) for part in CODE.split(text)]
+    parts = [turn_all(part) for part in CODE.split(text)]
     return "".join(a + b for a, b in zip(parts, kept, strict=True))
 
 

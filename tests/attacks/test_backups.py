@@ -1,4 +1,4 @@
-"""Stores that are copied while they are written, lost, or put back from another time."""
+"""Stores that are copied while they are written, lost, or restored from another time."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ async def uploaded(trio: Trio, task: Task, count: int) -> None:
     await trio.upload(task, [1] * count)
 
 
-@pytest.mark.attack("a store put back from before a delivery")
+@pytest.mark.attack("a store restored from before a delivery")
 @pytest.mark.parametrize("repeat", [False, True])
 def test_delivered_reports_are_not_counted_again_after_a_restore(
     tmp_path: Path, repeat: bool
 ) -> None:
-    """Backup with 15 of 20 reports; their batch is delivered; the backup is put back. The store
+    """Backup with 15 of 20 reports; their batch is delivered; the backup is restored. The store
     does not know who sent the other 5: they cannot answer again, unless the task takes one answer
     in every batch."""
     store, copy = f"sqlite:{tmp_path}/shuffler.db", tmp_path / "copy.db"
@@ -129,7 +129,7 @@ def test_a_restore_goes_on_where_nothing_was_delivered(tmp_path: Path) -> None:
     asyncio.run(second(task))
 
 
-@pytest.mark.attack("a whole disk put back from before a delivery")
+@pytest.mark.attack("a whole disk restored from before a delivery")
 def test_a_snapshot_with_its_keys_delivers_the_same_batch(tmp_path: Path) -> None:
     """The batch has the same id and digest again: the analyzer takes it once."""
     parts = ("shuffler.db", "shuffler-keys", "shuffler-signing.json.seen")
@@ -231,6 +231,6 @@ def test_backups_refuse_what_they_cannot_do(tmp_path: Path) -> None:
         back_up(f"sqlite:{tmp_path}/text.db", tmp_path / "copy.db")
     with pytest.raises(ParameterError, match="exists"):
         back_up(f"sqlite:{tmp_path}/text.db", tmp_path / "text.db")
-    with pytest.raises(ParameterError, match="could not be put back"):
+    with pytest.raises(ParameterError, match="could not be restored"):
         restore(tmp_path / "text.db", f"sqlite:{tmp_path}/new.db")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["new.db.lock", "text.db"]

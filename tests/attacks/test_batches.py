@@ -131,7 +131,7 @@ def test_a_batch_with_reports_that_were_counted_is_held(tmp_path: Path) -> None:
 
 @pytest.mark.attack("a shuffler restored from a backup sends reports again")
 def test_a_restored_shuffler_does_not_publish_old_reports(tmp_path: Path) -> None:
-    """All of the shuffler's state is put back to a time before its batch was delivered."""
+    """All of the shuffler's state is restored to a time before its batch was delivered."""
     backup = tmp_path / "backup"
 
     def state() -> list[Path]:

@@ -120,7 +120,7 @@ def test_the_budget_comes_back_after_the_period(make_task: MakeTask, tmp_path: P
     now[0] += 30 * DAY_SECONDS
     device.charge(make_task("5"), b"5" * 16, policy)
     assert device.spent(30) == 1 and len(device.charges()) == 5
-    now[0] -= 40 * DAY_SECONDS  # a clock that is put back frees nothing
+    now[0] -= 40 * DAY_SECONDS  # a clock that is set back frees nothing
     with pytest.raises(PolicyRefused):
         device.charge(make_task("6"), b"6" * 16, policy)
 

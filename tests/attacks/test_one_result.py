@@ -1,4 +1,4 @@
-"""One batch has one published result, whatever is killed, retried or put back from a backup."""
+"""One batch has one published result, whatever is killed, retried or restored from a backup."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def published(trio: Trio, task: Task) -> dict[str, Any]:
         return result
 
 
-@pytest.mark.attack("one batch, many results: a counted batch put back from a backup")
+@pytest.mark.attack("one batch, many results: a counted batch restored from a backup")
 def test_a_counted_batch_that_is_put_back_is_published_with_the_same_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

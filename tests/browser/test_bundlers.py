@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlencode
 
+import httpx
 import pytest
 from browsers import Browser
 from client_site import Quiet
@@ -24,7 +26,15 @@ from survey_program import running_survey
 
 ROOT = Path(__file__).resolve().parents[2]
 JS, NPM = ROOT / "clients" / "js", Path(__file__).parent / "npm"
-NEEDED = ("axe-core", "publint", "vite", "webpack", "@arethetypeswrong/cli")
+NEEDED = (
+    "axe-core",
+    "create-vite",
+    "publint",
+    "react-dom",
+    "vite",
+    "webpack",
+    "@arethetypeswrong/cli",
+)
 INDEX = """<!doctype html>
 <html lang="en">
   <head><meta charset="UTF-8"><link rel="icon" href="data:,"><title>Vite App</title></head>
@@ -41,6 +51,24 @@ const receipt = await client.send(true);
 document.querySelector("#app").textContent = `${question} ${receipt.state}`;
 """
 """Eight lines, as a developer writes them."""
+REACT = """import { createElement as make, StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { useSurvey } from "./hook.js";
+
+const { task, token } = Object.fromEntries(new URLSearchParams(location.search));
+const giveToken = () => Promise.resolve(token);
+function Question() {
+  const { about, state, error, send } = useSurvey(task, giveToken);
+  return make("section", {},
+    make("h1", {}, about?.question),
+    make("button", { onClick: () => send(7) }, "Seven"),
+    make("button", { onClick: () => send(true) }, "Yes"),
+    make("p", { id: "state" }, state),
+    make("p", { id: "error" }, error?.code));
+}
+createRoot(document.querySelector("#app")).render(make(StrictMode, {}, make(Question)));
+"""
+"""A page around the hook of the documents. In strict mode React mounts a component twice."""
 COUNT_WORKERS = """
 const Real = Worker;
 window.workers = [];
@@ -125,9 +153,14 @@ def test_the_packed_file_holds_everything_and_its_types_are_right(packed: Path) 
 
 
 def with_vite(project: Path) -> Path:
-    """`vite build` without a configuration."""
-    run(NPM / "node_modules/.bin/vite", "build", "--logLevel", "warn", folder=project)
-    return project / "dist"
+    """Vite's default template as `npm create vite` makes it, plus the eight lines."""
+    making = ("vite", "--template", "vanilla", "--no-interactive")
+    run("node", NPM / "node_modules/create-vite/index.js", *making, folder=project)
+    folder = project / "vite"
+    main = folder / "src" / "main.js"
+    main.write_text(main.read_text("utf-8") + MAIN, "utf-8")
+    run(NPM / "node_modules/.bin/vite", "build", "--logLevel", "warn", folder=folder)
+    return folder / "dist"
 
 
 def with_webpack(project: Path) -> Path:
@@ -211,7 +244,38 @@ def test_eight_lines_send_a_report_from_another_origin(
                 "return new URLSearchParams({ task: place.task, token: given.token }).toString();"
             )
             browser.open(f"{site}/?{where}")
-            browser.wait("document.querySelector('#app').textContent", 60)
+            browser.wait("document.querySelector('#app').textContent.startsWith('Do you')", 60)
             shown = browser.run("document.querySelector('#app').textContent")
             assert shown.startswith("Do you cycle") and shown.endswith(" sent"), (name, shown)
             assert browser.run("window.workers") == ["answered"], name
+
+
+def test_the_react_hook_of_the_documents_sends_a_report(
+    project: Path, browser: Browser, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs/how-to/your-site.md").read_text("utf-8")
+    hook = text.partition("## A React hook")[2].partition("```js\n")[2].partition("```")[0]
+    assert 0 < hook.count("\n") <= 36
+    (project / "src" / "hook.js").write_text(hook)
+    (project / "src" / "react.js").write_text(REACT)
+    for name in ("react", "react-dom", "scheduler"):
+        (project / "node_modules" / name).symlink_to(NPM / "node_modules" / name)
+    esbuild, words = JS / "node_modules/.bin/esbuild", ("--bundle", "--format=esm")
+    out = project / "react"
+    run(esbuild, "main=src/react.js", *words, f"--outdir={out}", folder=project)
+    (out / "index.html").write_text(INDEX.replace("/src/main.js", "/main.js"))
+    with serving(out) as server:
+        site = f"http://127.0.0.1:{server.server_port}"
+        options = ("--browsers", "9", "--allow-origin", site)
+        with running_survey(tmp_path / "log", *options) as demo:
+            place = httpx.get(f"{demo}/task.json").json()["task"]
+            given = httpx.post(f"{demo}/token").json()["token"]
+            browser.open(f"{site}/?{urlencode({'task': place, 'token': given})}")
+            browser.wait("document.querySelector('#state').textContent === 'none'", 60)
+            assert browser.run("document.querySelector('h1').textContent").startswith("Do you")
+            browser.run("document.querySelectorAll('button')[0].click()")
+            browser.wait("document.querySelector('#error').textContent === 'value'", 60)
+            browser.wait("document.querySelector('#state').textContent === 'none'", 60)
+            browser.run("document.querySelectorAll('button')[1].click()")
+            browser.wait("document.querySelector('#state').textContent === 'sent'", 60)
+            assert browser.run("document.querySelector('#error').textContent") == ""

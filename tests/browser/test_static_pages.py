@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "pages"
 CERTIFICATES = json.loads((ROOT / "vectors" / "certificates.json").read_text("utf-8"))
 CLIENT = json.loads((ROOT / "vectors" / "client.json").read_text("utf-8"))
+ALONE = """
+import runpy, sys
+sys.path.insert(0, "")
+runpy.run_module("shuffledp_check", run_name="__main__")
+"""
+"""`python -m shuffledp_check` without any installed package."""
 CHECK = """
     const out = document.querySelector("#outcome");
     const verdicts = [];
@@ -109,6 +117,23 @@ def test_an_answer_is_followed_and_estimates_are_near_the_truth(browser: Browser
     assert len(cipher.split("\n")) == 3
     looked_at(browser, "see")
     quiet(browser)
+
+
+@pytest.mark.parametrize(("name", "code"), [("bounded count", 0), (None, 1)])
+def test_the_second_opinion_runs_as_the_page_says(
+    name: str | None, code: int, tmp_path: Path
+) -> None:
+    """Python alone, from the folder that the page names; None: a certificate that does not hold."""
+    text = (PAGES / "verify.html").read_text("utf-8")
+    assert "<code>cd src\npython3 -m shuffledp_check path/to/plan.json</code>" in text
+    assert "pip install" not in text
+    wanted = [one for one in CERTIFICATES if (name or one["name"]) == one["name"]]
+    certificate = next(one["certificate"] for one in wanted if one["holds"] == (code == 0))
+    plan = tmp_path / "plan.json"
+    plan.write_text(as_plan(certificate))
+    command = [sys.executable, "-I", "-S", "-c", ALONE, str(plan)]
+    done = subprocess.run(command, cwd=ROOT / "src", capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (code == 0), done.stderr
 
 
 @pytest.mark.parametrize("page", ["verify", "see"])

@@ -71,7 +71,7 @@ def test_every_control_has_a_name_and_there_is_a_dark_form(site: str, browser: B
 
 
 def test_a_person_answers_and_sees_the_result(site: str, browser: Browser) -> None:
-    browser.size(900, 1300)
+    browser.size(900, 1040)
     browser.open(site)
     browser.wait(f"{SURVEY}?.querySelector('form')")
     said = words(browser)

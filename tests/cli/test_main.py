@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from command_line import run
+
+from shuffledp.cli.main import Parser, parser
 
 
 def test_simulate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -23,6 +26,15 @@ def test_simulate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "python-flint" in json.loads(run(capsys, "version", "--json")[1])
     assert run(capsys, "--version")[1].startswith("shuffledp ")
+
+
+def test_the_overview_lists_every_command_in_80_columns() -> None:
+    known = parser()
+    assert isinstance(known, Parser)
+    lines = known.format_help().splitlines()
+    assert max(map(len, lines)) <= 80
+    listed = [line.split()[0] for line in lines if re.match(r"  [a-z]", line)]
+    assert {*known._below.choices} <= {*listed}
 
 
 MISTAKES = [

@@ -69,7 +69,7 @@ def test_a_whole_season(season: Season) -> None:
 
 def first_week(season: Season) -> None:
     """Calm, but for the kills. While the last batch comes in, the stores of shuffler and issuer are
-    copied; after the batch was delivered, they are lost and the copies put back."""
+    copied; after the batch was delivered, they are lost and the copies restored."""
     task, people = season.tasks[0], [*season.people[: DEVICES - GUESTS], *season.guests]
     kills, lost = KILLS_PER_WAVE + 1, ("issuer", "shuffler")
     for start in (0, BATCH):

@@ -167,7 +167,7 @@ def test_a_copy_put_back_after_a_kill_is_older_once_an_answer_may_have_left(
     assert place.alarms() == (0 if known else 1)
 
 
-@pytest.mark.attack("kill −9 of the issuer around a token, before an older store is put back")
+@pytest.mark.attack("kill −9 of the issuer around a token, before an older store is restored")
 def test_answers_are_never_ahead_of_the_record_nor_the_record_of_the_store(making: Making) -> None:
     """Killed at random moments, with requests of many people on their way."""
     each = 12

@@ -28,7 +28,7 @@ DAY_SECONDS = 86_400
 
 @dataclass
 class Stage:
-    """A store of an issuer that is copied and put back, and what people have asked for."""
+    """A store of an issuer that is copied and restored, and what people have asked for."""
 
     folder: Path
     url: str
@@ -127,7 +127,7 @@ async def one_more_after_the_copy(stage: Stage) -> tuple[Task, Task, list[str]]:
     return task, other, [ada, ben, cem]
 
 
-@pytest.mark.attack("an issuer's store put back from before a token was issued")
+@pytest.mark.attack("an issuer's store restored from before a token was issued")
 def test_nobody_gets_a_second_token_from_an_older_store(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -216,7 +216,7 @@ def test_what_was_stopped_stays_so_whatever_becomes_of_the_record(stage: Stage) 
 def test_a_store_that_falls_back_while_the_issuer_runs(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As if the database were put back, or an older one took over: the next request is told, not
+    """As if the database were restored, or an older one took over: the next request is told, not
     the next start."""
 
     async def walk() -> None:
@@ -323,7 +323,7 @@ def test_an_older_folder_of_keys_raises_no_alarm_and_is_made_up_for(
 
 
 def test_tasks_that_are_over_raise_no_alarm(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """Who had tokens is forgotten; archived and deleted tasks are put back from an older copy."""
+    """Who had tokens is forgotten; archived and deleted tasks are restored from an older copy."""
     task, other, (_, ben, _) = asyncio.run(one_more_after_the_copy(stage))
 
     async def operate(party: IssuerParty, method: str, end: str) -> int:
@@ -377,7 +377,7 @@ def test_tasks_that_are_over_raise_no_alarm(stage: Stage, caplog: pytest.LogCapt
 def test_a_store_that_is_older_than_such_records(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An issuer of an earlier version goes on; put back once more, its old store is found out."""
+    """An issuer of an earlier version goes on; restored once more, its old store is found out."""
     task, other, (ada, ben, cem) = asyncio.run(one_more_after_the_copy(stage))
 
     async def as_it_was() -> None:

@@ -240,7 +240,7 @@ def test_a_lost_signing_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
     for config in (trio.shuffler_config, trio.analyzer_config):
         file = Path(config.signing_key_file)
         kept = file.rename(file.with_suffix(".kept"))
-        with pytest.raises(ConfigError, match="bring it back"):
+        with pytest.raises(ConfigError, match="restore it from a copy"):
             walk_with(trio, walk)
         kept.rename(file)
     walk_with(trio, walk)

@@ -64,7 +64,7 @@ class Backups:
         asyncio.run(checkpoint())
 
     def _restored(self, stage: Stage, name: str) -> str:
-        """The shuffler's store, lost and put back into an empty database."""
+        """The shuffler's store, lost and restored into an empty database."""
         lost = stage.settings["SHUFFLEDP_SHUFFLER_STORE"].partition("?")[0].rpartition("/")[2]
         self._run("dropdb", "-h", self.socket, "-U", "postgres", lost)
         fresh = postgres.new_database(self.programs, self.socket)

@@ -227,14 +227,14 @@ class IndependentCell(Cell):
 
     @abstractmethod
     def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """How many +1 and −1 each user sends, each drawn on its own.
+        """How many +1 and −1 each user sends, each drawn independently.
 
         Ensures: position i is an independent draw of `randomize` at values[i], exactly.
         """
 
     @abstractmethod
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """The sums of `randomize_each`: every user is drawn on its own, only sums are kept."""
+        """The sums of `randomize_each`: every user is drawn independently, only sums are kept."""
 
     @abstractmethod
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
@@ -350,7 +350,7 @@ class CellGroup(ABC):
 
     @abstractmethod
     def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """The messages of many users, each drawn on its own, added up."""
+        """The messages of many users, each drawn independently, added up."""
 
     @abstractmethod
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:

@@ -95,7 +95,7 @@ def _draw(table: Table, over: Over | None, path: str, *, citations: bool) -> Non
     if over is None:
         frontier(table, path, citations=citations)
     else:
-        scaling(table.query, table.setting, over, path)
+        scaling(table.query, table.setting, over, path, citations=citations)
 
 
 def _show(console: Console, table: Table, args: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from shuffledp.cli.output import add_loudness, check_needs, speak_plainly
@@ -91,7 +92,15 @@ class Parser(argparse.ArgumentParser):
         grouped = {name for names in self.groups.values() for name in names}
         others = tuple(name for name in summaries if name not in grouped)
         for title, names in {**self.groups, **({"others": others} if others else {})}.items():
-            lines += [f"{title}:", *(f"  {name:<15} {summaries[name]}" for name in names), ""]
+            lines.append(f"{title}:")
+            for name in names:
+                lines += wrap(
+                    str(summaries[name]),
+                    79,
+                    initial_indent=f"  {name:<15} ",
+                    subsequent_indent=18 * " ",
+                )
+            lines.append("")
         lines += [str(self.epilog), ""]
         return "\n".join(lines)
 
@@ -167,7 +176,8 @@ EPILOG = """examples:
   shuffledp plan count --users 1000000 --epsilon 1
   shuffledp COMMAND --help
 
-Exit codes: 0 done, 2 wrong call or something missing, 3 certificate refuted, 130 interrupted."""
+Exit codes: 0 done, 2 wrong call or something missing,
+3 certificate refuted, 130 interrupted."""
 
 WRONG, REFUTED, INTERRUPTED = 2, 3, 130
 _LOGGER = logging.getLogger("shuffledp")

@@ -70,7 +70,7 @@ class RowsPerUser:
 
 
 def check_ids(holds: ColumnType) -> None:
-    """Refuses ids that are no texts or whole numbers."""
+    """Refuses ids that are not texts or whole numbers."""
     if holds not in ID_TYPES:
         raise DataError("The ids of users must be texts or whole numbers; convert them first.")
 

@@ -149,7 +149,7 @@ class Sampler:
                 part[places] += values
 
     def total(self, size: int, entropy: Entropy = SYSTEM) -> int:
-        """The sum of `size` independent draws, each drawn on its own."""
+        """The sum of `size` independent draws, each drawn independently."""
         found = self.start * size
         for _, part in _chunks(size):
             _, values, common = self._chunk(part, entropy)

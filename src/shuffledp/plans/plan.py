@@ -147,7 +147,7 @@ class Plan(Generic[R_co]):
 
     @property
     def encrypted_bytes(self) -> int:
-        """A padded report's messages, each encrypted for the analyzer on its own."""
+        """A padded report's messages, each encrypted separately for the analyzer."""
         return self.report_size * ENCRYPTED_MESSAGE_BYTES
 
     @cached_property
@@ -168,7 +168,7 @@ class Plan(Generic[R_co]):
     def randomize_all(
         self, values: Any, entropy: Entropy = SYSTEM, progress: Progress | None = None
     ) -> Report:
-        """Many users' reports, each randomized on its own, added up."""
+        """Many users' reports, each randomized independently, added up."""
         return self.protocol.randomize_all(values, entropy, progress)
 
     def aggregate(self, values: Any, entropy: Entropy = SYSTEM) -> Report:
@@ -251,7 +251,7 @@ class Plan(Generic[R_co]):
         """
         if not isinstance(data, dict) or data.get("format") != PLAN_FORMAT:
             raise ParameterError(
-                f"This is no plan: its format must be {PLAN_FORMAT!r}; "
+                f"This is not a plan: its format must be {PLAN_FORMAT!r}; "
                 "give a file that `shuffledp plan … --output` wrote."
             )
         PLAN.check(data, "plan")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shuffledp.baselines.base import QueryName, Setting
 from shuffledp.baselines.table import Row, Table, compare, our_name
+from shuffledp.baselines.words import in_words
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
-from shuffledp.plots.frontier import GRID, OURS
-from shuffledp.plots.labels import SOFT
+from shuffledp.plots.frontier import GRID, OURS, QUERY_WORDS
+from shuffledp.plots.labels import SOFT, Labelled, label_points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +31,8 @@ class Axis:
     """What grows from left to right: its label, the setting at each place, and where that is."""
 
     label: str
+    words: str
+    """The label in a sentence."""
     settings: Callable[[Setting], list[Setting]]
     place: Callable[[Setting], float]
     fixed: Callable[[Setting], str]
@@ -38,13 +41,15 @@ class Axis:
 
 AXES: dict[Over, Axis] = {
     "epsilon": Axis(
-        label="ε",
+        label="privacy loss ε",
+        words="privacy loss",
         settings=lambda setting: [replace(setting, epsilon=Fraction(e)) for e in EPSILONS],
         place=lambda setting: float(setting.epsilon),
         fixed=lambda setting: counted(setting.users, "user"),
     ),
     "users": Axis(
-        label="users",
+        label="number of users",
+        words="number of users",
         settings=lambda setting: [replace(setting, users=n) for n in USERS],
         place=lambda setting: float(setting.users),
         fixed=lambda setting: f"ε = {show(setting.epsilon)}",
@@ -63,43 +68,84 @@ OUR_OVERHEAD: dict[QueryName, Fraction] = {
 }
 
 
-def scaling(query: QueryName, setting: Setting, over: Over, path: str | None = None) -> Figure:
-    """The picture of RMSE over central and of messages per user, saved if a path is given."""
+def scaling(
+    query: QueryName,
+    setting: Setting,
+    over: Over,
+    path: str | None = None,
+    *,
+    citations: bool = False,
+) -> Figure:
+    """The picture of RMSE over central and of messages per user, saved if a path is given.
+    Protocols are named in words, or with `citations` by their papers."""
     axis = AXES[over]
     settings = axis.settings(setting)
     places = [axis.place(one) for one in settings]
     baselines = SHOWN_BASELINES[query]
     tables = [compare(query, one, [OUR_OVERHEAD[query]], baselines) for one in settings]
     figure, panels = new_figure(11.5, 4.8, panels=2)
-    for name, style in _line_styles(query, tables):
+    drawn: list[_Line] = []
+    for name, style in _line_styles(query, tables, citations):
         found = zip(places, (table.row(name) for table in tables), strict=True)
         held = [(place, row) for place, row in found if row is not None]
         x = [place for place, _ in held]
-        panels[0].plot(x, [row.over_central for _, row in held], **style)
-        panels[1].plot(x, [row.forecast.messages_per_user for _, row in held], **style)
-    _finish(figure, panels, f"{query}: {axis.fixed(setting)}{_delta(setting)}", axis.label)
+        heights = (
+            [row.over_central for _, row in held],
+            [row.forecast.messages_per_user for _, row in held],
+        )
+        for panel, y in zip(panels, heights, strict=True):
+            panel.plot(x, y, **style)
+        drawn.append(_Line(label=style["label"], colour=style["color"], x=x, heights=heights))
+    what = f"{QUERY_WORDS.get(query, query)}, {axis.fixed(setting)}{_delta(setting)}"
+    _finish(panels, f"Error and messages by {axis.words}: {what}", axis.label)
+    _label_lines(figure, panels, drawn)
     return save(figure, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """A protocol's line in both panels."""
+
+    label: str
+    colour: str
+    x: list[float]
+    heights: tuple[list[float], list[float]]
+
+
+def _label_lines(figure: Figure, panels: Sequence[Axes], drawn: Sequence[_Line]) -> None:
+    """Names each line at its right end, in both panels."""
+    for side, panel in enumerate(panels):
+        low, high = panel.get_xlim()
+        panel.set_xlim(low, high * (high / low) ** 0.55)
+        points = [
+            Labelled(text=one.label, x=one.x[-1], y=one.heights[side][-1], colour=one.colour)
+            for one in drawn
+        ]
+        label_points(figure, panel, points, [(one.x, one.heights[side]) for one in drawn])
 
 
 def _delta(setting: Setting) -> str:
     return "" if setting.delta is None else f", δ = {float(setting.delta):g} where approximate"
 
 
-def _line_styles(query: QueryName, tables: Sequence[Table]) -> list[tuple[str, dict[str, Any]]]:
+def _line_styles(
+    query: QueryName, tables: Sequence[Table], citations: bool
+) -> list[tuple[str, dict[str, Any]]]:
     """(row name, style of its line) of every protocol that has a row anywhere."""
     colours = iter(BASELINE_COLOURS)
     styles: list[tuple[str, dict[str, Any]]] = []
     for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_BASELINES[query]):
         row = next((row for table in tables if (row := table.row(name)) is not None), None)
         if row is not None:
-            styles.append((name, _line_style(row, OURS if row.ours else next(colours))))
+            styles.append((name, _line_style(row, OURS if row.ours else next(colours), citations)))
     return styles
 
 
-def _line_style(row: Row, colour: str) -> dict[str, Any]:
+def _line_style(row: Row, colour: str, citations: bool) -> dict[str, Any]:
     """A full line for a pure protocol, a dashed one for an approximate one."""
+    name = row.title if citations else in_words(row.title).removesuffix(", calibrated")
     return {
-        "label": row.title + ("" if row.claim.pure else ", (ε, δ)"),
+        "label": "shuffledp" if row.ours and not citations else name,
         "linestyle": "-" if row.claim.pure else "--",
         "marker": ".",
         "color": colour,
@@ -107,9 +153,9 @@ def _line_style(row: Row, colour: str) -> dict[str, Any]:
     }
 
 
-def _finish(figure: Figure, panels: Sequence[Axes], title: str, label: str) -> None:
-    """Sets the scales, the title and the legend."""
-    heights = ("RMSE over the central optimum", "messages per user")
+def _finish(panels: Sequence[Axes], title: str, label: str) -> None:
+    """Sets scales, title and axis labels, and says below what the lines mean."""
+    heights = ("error (RMSE), as a multiple of a trusted party's", "messages per user, on average")
     for panel, height in zip(panels, heights, strict=True):
         panel.grid(True, which="major", color=GRID, linewidth=0.8)
         panel.set_axisbelow(True)
@@ -117,5 +163,5 @@ def _finish(figure: Figure, panels: Sequence[Axes], title: str, label: str) -> N
         panel.set_xlabel(label)
     panels[0].axhline(1.0, color=SOFT, linestyle=":", linewidth=1.2)
     panels[0].set_title(title, loc="left", color=INK, fontsize=11)
-    handles, labels = panels[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    words = "Lower is better. Full lines: pure ε. Dashed lines: only (ε, δ)."
+    panels[0].text(0.0, -0.17, words, transform=panels[0].transAxes, fontsize=8, color=INK)

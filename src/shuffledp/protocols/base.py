@@ -182,7 +182,7 @@ class Protocol(ABC, Generic[R_co]):
     def randomize_all(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM, progress: Progress | None = None
     ) -> Report:
-        """The reports of many users, each randomized on its own, added up."""
+        """The reports of many users, each randomized independently, added up."""
         codes, groups = self.encode(values, entropy), self.cell_groups
         plus, minus = np.zeros((2, sum(group.counters for group in groups)), np.int64)
         for begin in range(0, len(codes), USERS_AT_ONCE):

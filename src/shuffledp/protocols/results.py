@@ -268,7 +268,7 @@ class HistogramResult(Result):
     values: NDArray[np.float64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    """low … high: each bucket's interval on its own."""
+    """low … high: the interval of each bucket alone."""
     joint_low: NDArray[np.int64]
     joint_high: NDArray[np.int64]
     """joint_low … joint_high: intervals that all hold at once with this confidence."""

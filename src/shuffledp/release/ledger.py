@@ -402,7 +402,7 @@ class Ledger:
 
     def _broken(self, how: str) -> LedgerBroken:
         return LedgerBroken(
-            f"The ledger {self.path.name} was changed by hand: {how}; nothing was spent: put back "
+            f"The ledger {self.path.name} was changed by hand: {how}; nothing was spent: restore "
             "the file as shuffledp wrote it."
         )
 

@@ -78,7 +78,7 @@ def publish_once(
 
     Requires: the same `what` always means the same batch.
     Ensures: raises `BudgetExceeded` and draws nothing if the ledger refuses. Whatever is killed,
-    retried or put back, all calls that return a document return the same one as long as the line
+    retried or restored, all calls that return a document return the same one as long as the line
     is in the ledger; on return it is on disk.
     """
     entry = ledger.find(what)

@@ -75,7 +75,7 @@ def _listen(name: str, address: str) -> Iterator[str]:
 
 
 def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
-    """Says if nothing can be written in a folder; with `made` the server makes it if need be."""
+    """Says if nothing can be written in a folder; with `made` the server makes it if needed."""
     folder = Path(path).absolute()
     while made and not folder.exists() and folder != folder.parent:
         folder = folder.parent

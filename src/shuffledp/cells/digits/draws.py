@@ -62,8 +62,8 @@ class Jumps:
         return values, added
 
     def stray(self, parts: int, entropy: Entropy) -> tuple[tuple[int, ...], list[int]]:
-        """Which cells get something, and how much each: uniform among all ways to write Z+1 as so
-        many parts above 0. The parts are the gaps between parts − 1 distinct places in 1..Z."""
+        """Which cells get something, and how much each: uniform among all ways to write Z+1 as
+        a sum of `parts` numbers above 0: the gaps between parts − 1 distinct places in 1..Z."""
         count = len(self.cells)
         chosen = sampler(Finite((1,) * comb(count, parts))).draw_one(entropy)
         support = list(combinations(range(count), parts))[chosen]
@@ -153,7 +153,7 @@ def _noise_of_part(cells: Cells, users: int, entropy: Entropy) -> Counts:
 
 
 def randomize_total(cells: Cells, values: Sequence[Values], entropy: Entropy) -> list[int]:
-    """The sums of `randomize` over many users, each drawn on its own; a row of values per cell."""
+    """The sums of `randomize` over many users, drawn independently; a row of values per cell."""
     jumps, size = _jumps(tuple(cells)), len(values[0])
     replaced = sampler(jumps.mute).hits(size, entropy)
     others, added = jumps.draw_many(replaced.size, entropy)
@@ -167,7 +167,7 @@ def randomize_total(cells: Cells, values: Sequence[Values], entropy: Entropy) ->
 
 
 def _down_total(cell: SharedCell, values: Counts, entropy: Entropy) -> int:
-    """What many users' values give after the way down, each drawn on its own."""
+    """What many users' values give after the way down, each drawn independently."""
     muted = sampler(cell.down_mute).hits(values.size, entropy)
     total = cell.base * values.size + int(values.sum()) - int(values[muted].sum())
     jumps = cell.down_jump(1) - sampler(cell.down_jumps).draw(muted.size, entropy)

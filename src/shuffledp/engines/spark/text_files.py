@@ -93,7 +93,7 @@ class TextTable:
             warn_of_header("the file")
 
     def _check(self, texts: Any) -> None:
-        """Refuses what Spark would pass over in silence: bytes that are no text, and, in a file of
+        """Refuses what Spark would pass over in silence: bytes that are not text, and, in a file of
         one column, an empty line, which is a row without a value."""
         if not texts.filter("contains(value, '\ufffd')").isEmpty():
             raise DataError(

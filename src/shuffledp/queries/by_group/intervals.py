@@ -65,7 +65,7 @@ def _whole(
     ends = list[Floats]()
     for outside in outsides:
         least, most = cell.intervals(users, sums, outside)
-        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        # the estimates themselves are not whole numbers: intervals reach to the next ones
         ends.append(np.minimum(least, np.floor(totals)).astype(np.float64))
         ends.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
     largest = int(np.clip(np.ceil(totals.max()), 0, users * cell.largest))

@@ -43,7 +43,7 @@ class GroupsResult(Result):
     values: Floats
     low: Floats
     high: Floats
-    """low … high: each group's interval on its own."""
+    """low … high: the interval of each group alone."""
     joint_low: Floats
     joint_high: Floats
     """joint_low … joint_high: intervals that all hold at once with this confidence."""

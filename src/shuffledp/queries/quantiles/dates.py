@@ -60,7 +60,7 @@ def date_number(value: object, unit: str) -> int:
     if isinstance(moment, date) and not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if not isinstance(moment, datetime):
-        raise ParameterError(f"This is no date that can be used here. {ALLOWED}")
+        raise ParameterError(f"This is not a date that can be used here. {ALLOWED}")
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return (moment - BEGINNING) // UNITS[unit]

@@ -123,9 +123,9 @@ def _kept(result: dict[str, Any] | None) -> dict[str, Any] | None:
     return None if result is None else without_certificate(result)
 
 
-BRING_IT = "bring the file back, or write its lines again with `shuffledp analyzer restore-ledger`"
+BRING_IT = "restore the file, or write its lines again with `shuffledp analyzer restore-ledger`"
 MOVE_IT = (
-    "bring back the file as the analyzer wrote it, or move it away and write its lines again with "
+    "restore the file as the analyzer wrote it, or move it away and write its lines again with "
     "`shuffledp analyzer restore-ledger`"
 )
 UPGRADE_IT = "if shuffledp 0.2 wrote it, run `shuffledp ledger upgrade`"

@@ -151,7 +151,7 @@ class Publishing:
                 "The key of this batch was destroyed, so that it can never be opened; discard it.",
             )
         return StateLost(
-            "The file of this batch's key is missing; bring it back, or discard the batch."
+            "The file of this batch's key is missing; restore it from a copy, or discard the batch."
         )
 
     async def _memory(self, task: Task) -> ReplayMemory:

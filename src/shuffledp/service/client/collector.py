@@ -44,7 +44,7 @@ def call(
             f"{url} does not answer ({type(error).__name__}); is it running?"
         ) from None
     except httpx.InvalidURL:
-        raise Unreachable(f"{url} is no URL; give one like http://127.0.0.1:8801.") from None
+        raise Unreachable(f"{url} is not a URL; give one like http://127.0.0.1:8801.") from None
     finally:
         run_blocking(used.close())
     if answer.status_code >= 400:

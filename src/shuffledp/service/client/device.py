@@ -2,7 +2,7 @@
 
 One JSON file in the outbox, changed under a lock, and on disk before a report leaves: tasks and
 programs that use the same outbox share one budget. If the file is lost while the outbox shows that
-reports were sent, nothing more is sent until a person decides to begin anew. What the reports were
+reports were sent, nothing more is sent until a person decides to start over. What the reports were
 for can be wiped at any time; what they cost, and when, stays, so that the budget holds.
 """
 
@@ -280,14 +280,14 @@ class Device:
             if any(self._folder.glob("*.done")) or any(self._folder.glob("*.report")):
                 raise DeviceRecordLost(
                     f"The record {self._file} of what this device has spent is missing, although "
-                    "reports were made; bring it back, or begin anew on purpose with `shuffledp "
+                    "reports were made; restore it from a copy, or start over with `shuffledp "
                     "device begin-anew`."
                 ) from None
             return _Record([], {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
             raise DeviceRecordLost(
                 f"The record {self._file} of what this device has spent cannot be read; nothing "
-                "was sent: bring the file back from a copy, or remove it and begin anew on purpose "
+                "was sent: restore the file from a copy, or remove it and start over "
                 "with `shuffledp device begin-anew`."
             ) from None
 

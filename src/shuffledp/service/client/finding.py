@@ -137,7 +137,7 @@ def _check_url(text: str) -> None:
     except httpx.InvalidURL:
         good = False
     if not good:
-        raise ParameterError(f"{text} is no URL; give one like https://shuffler.example.")
+        raise ParameterError(f"{text} is not a URL; give one like https://shuffler.example.")
 
 
 def _belongs(one: Listed, series: str) -> bool:

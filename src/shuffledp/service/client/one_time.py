@@ -94,7 +94,7 @@ class OneTimeToken:
             return {}
         except (OSError, ValueError, TypeError):
             raise TaskError(
-                f"The token in {self._file} cannot be read; bring the file back from a copy."
+                f"The token in {self._file} cannot be read; restore the file from a copy."
             ) from None
 
     def _write(self, data: dict[str, str]) -> None:

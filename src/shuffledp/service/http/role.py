@@ -176,8 +176,8 @@ class Role(ABC):
             if self.tasks.by_id:
                 raise ConfigError(
                     f"The signing key {file} is missing, and devices know the {self.name} by it; "
-                    f"bring it back, or make another with `shuffledp keys signing {file}` and "
-                    "tell everybody its public half."
+                    "restore it from a copy, or make another with `shuffledp keys signing "
+                    f"{file}` and tell everybody its public half."
                 )
             key = SigningKey.create(file)
         log("signing key made", role=self.name, key=key.public.hex())
@@ -193,8 +193,8 @@ class Role(ABC):
         log("stopped", role=self.name)
 
     def app(self) -> ASGIApp:
-        """The ASGI application; without the operators' routes if they have an address of their
-        own."""
+        """The ASGI application; without the operators' routes if they have a separate
+        address."""
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -114,7 +114,7 @@ class Issuer(Role):
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task; its key may have signed tokens already of which the store knows
-        nothing, because it was put back from before the task's first registration."""
+        nothing, because it was restored from before the task's first registration."""
         answer = await super().answer_put_task(request)
         entry = self.tasks.find(request.path_params["task"])
         if self._takes(entry):
@@ -168,7 +168,7 @@ class Issuer(Role):
             raise Problem(
                 410,
                 "tokens-forgotten",
-                "The issuer's store was put back from an older copy and does not know who has had "
+                "The issuer's store was restored from an older copy and does not know who has had "
                 "a token of this task, so it gives no more of them; answer the next task.",
             )
         if verdict is Verdict.RECORD_MISSING:

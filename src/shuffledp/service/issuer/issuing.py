@@ -89,7 +89,7 @@ class Issuing:
         """Whether the request with this hash is answered; the answer may leave afterwards.
 
         One request of a task is handled at a time: only then is the record never behind an answer
-        when the next request is compared with it, also if a database is put back, or another one
+        when the next request is compared with it, also if a database is restored, or another one
         takes over, while the issuer runs.
         """
         key_id = _key_id(entry.task)

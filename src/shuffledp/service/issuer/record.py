@@ -1,6 +1,6 @@
 """How many tokens were signed with each of the issuer's keys, recorded outside the store.
 
-Who had a token of a task is in the store. A store that is put back from an older copy has forgotten
+Who had a token of a task is in the store. A store that is restored from an older copy has forgotten
 some of them, and would let them have a second one. So the number of tokens is recorded in the
 folder of the issuer's keys as well, which is no part of the store and its copies: a store that
 counts fewer tokens than this record is older than an answer that has left.

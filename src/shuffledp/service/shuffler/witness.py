@@ -105,7 +105,7 @@ class Witness:
             raise Problem(
                 503,
                 "witness-lost",
-                "The file of the newest witnessed head cannot be read; bring it back.",
+                "The file of the newest witnessed head cannot be read; restore it from a copy.",
             ) from None
         return None if self._pinned and head.log_key != self._pinned else head
 

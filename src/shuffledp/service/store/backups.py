@@ -1,4 +1,4 @@
-"""Backups of an SQLite store: taken while its service runs, put back while it does not."""
+"""Backups of an SQLite store: taken while its service runs, restored while it does not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def restore(backup: str | Path, store: str) -> None:
         sync(target.parent)
     except (apsw.Error, OSError) as error:
         raise ParameterError(
-            f"The backup could not be put back ({_reason(error)}); check that it is an SQLite "
+            f"The backup could not be restored ({_reason(error)}); check that it is an SQLite "
             "database and that the disk has free space."
         ) from None
     finally:

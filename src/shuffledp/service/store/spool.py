@@ -29,7 +29,7 @@ class Spool(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Makes the place if need be; raises `ConfigError` if it cannot be written."""
+        """Makes the place if needed; raises `ConfigError` if it cannot be written."""
 
     @abstractmethod
     def write(self, folder: str, name: str, data: bytes) -> None:
