@@ -59,14 +59,14 @@ def _printed_histogram(setting: Setting, mse_overhead: Fraction) -> BaselineFore
 
 
 def _plan_sparse(setting: Setting, messages: int) -> Plan[HistogramResult]:
-    """The sparse histogram that errs least at a bucket of 100 users."""
+    """The sparse histogram that errs least at a bucket of the setting's `error_at` users."""
     return plan_histogram(
         setting.users,
         setting.epsilon,
         setting.required_buckets,
         max_messages=messages,
         padded=True,
-        error_at=100,
+        error_at=setting.error_at,
         cell="sparse",
     )
 

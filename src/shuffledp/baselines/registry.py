@@ -59,7 +59,7 @@ class Entry:
     def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
         """The baseline's error and cost for a setting, and what it promises."""
         protocol = planned(self.query, self.name, setting)
-        return protocol.forecast(), protocol.claim
+        return protocol.forecast(error_at=setting.error_at), protocol.claim
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ import numpy as np
 from shuffledp.cells.base import Cell, CellGroup, Counts, Floats
 from shuffledp.numbers.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
 from shuffledp.numbers.exact import to_float
-from shuffledp.protocols.report import Report
 
 UP, DOWN = 1, -1
 

@@ -410,8 +410,8 @@ class SparseBuckets(CellGroup):
         return plus, np.zeros_like(plus)
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
-        """Users send J noise tokens, a holder one more with probability p, or Z+1 by a jump, with or
-        without the noise."""
+        """Users send J noise tokens, a holder one more with probability p; a jump sends Z+1, with
+        or without the noise."""
         cell, z = self.cell, self.cell.cut
         noise = np.array([float(mass) for mass in cell.noise.masses()])
         steps = np.expm1(np.multiply.outer(theta, np.arange(z + 2)))

@@ -99,9 +99,7 @@ def _least(task: KeptTask, cut: int) -> Proposal | None:
         if not np.isfinite(mse[i, k]):
             break
         if best is None or mse[i, k] < best.mse:
-            best = Proposal(
-                decay=float(decays[i, k]), odds=float(odds[i, 0]), mse=float(mse[i, k])
-            )
+            best = Proposal(decay=float(decays[i, k]), odds=float(odds[i, 0]), mse=float(mse[i, k]))
         parts, places = (_between(one, at) for one, at in ((parts, i), (places, k)))
     return best
 
@@ -117,7 +115,8 @@ def exact_cell(task: KeptTask, cut: int, found: Proposal) -> KeptCell:
     odds = min(round_to(found.odds, DIGITS, up=False), given - 1)
     least = odds / (taken * (odds + 1) - 1)  # (iii), solved for β
     decay = max(
-        round_to(found.decay, DIGITS, up=False), round_to(float(least) * (1 + 1e-9), DIGITS, up=True)
+        round_to(found.decay, DIGITS, up=False),
+        round_to(float(least) * (1 + 1e-9), DIGITS, up=True),
     )
     if decay >= 1:
         raise PlanningError("No sparse cell does it with these losses; allow more messages.")

@@ -15,15 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp.cells.base import Floats, Values
+from shuffledp.cells.base import Counts, Floats, Values
 from shuffledp.cells.sparse import laws
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below_each
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.exact import whole
 from shuffledp.protocols.report import View
-from shuffledp.queries.frequencies.hashed import HashedProtocol, sparse_cell
-from shuffledp.queries.frequencies.hashing import distinct
+from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
 from shuffledp.queries.frequencies.tails import Background
 from shuffledp.queries.heavy_hitters.decoder import FALSE_WORDS, Decoder
 from shuffledp.queries.heavy_hitters.estimates import estimated
@@ -59,17 +58,21 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
 
     # Values
 
-    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """The bucket of one row of each user's word; the row is drawn here."""
-        words, places = distinct(values)
-        if not all(type(word) is str for word in words):
+    def coder(self, labels: list[Any]) -> Coder:
+        """A user draws one row of its word."""
+        if not all(type(word) is str for word in labels):
             raise ValueOutOfRange(
                 "Words must be texts; nothing was randomized: convert the values first."
             )
-        ids = self.layout.ids(words)  # refuses halves of surrogate pairs
-        known = Words.of(words)
-        rows = uniform_below_each(known.rows[places], entropy)
-        return self.layout.buckets_of(ids[places], rows, known.symbols(places, rows))
+        ids = self.layout.ids(labels)  # refuses halves of surrogate pairs
+        known = Words.of(labels)
+        lengths = known.rows
+
+        def code(places: Counts, entropy: Entropy) -> Counts:
+            rows = uniform_below_each(lengths[places], entropy)
+            return self.layout.buckets_of(ids[places], rows, known.symbols(places, rows))
+
+        return code
 
     def parse(self, text: str) -> str:
         return text

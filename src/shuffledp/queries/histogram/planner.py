@@ -76,9 +76,7 @@ def plan_histogram(
         beside = Beside(sure, come, epsilon, DEFAULT_COUNT if error_at is None else error_at)
         protocol = beside.protocol(labels, other, listed, most)
         asked = Target.of(max_messages=most, error_at=beside.count, padded=True)
-        return Plan.of(
-            protocol, asked, come, central_rmse=math.sqrt(laplace_variance(epsilon / 2))
-        )
+        return Plan.of(protocol, asked, come, central_rmse=math.sqrt(laplace_variance(epsilon / 2)))
     asked = Target.of(**target, error_at=error_at)
     found = found_buckets(epsilon, sure, come, asked, len(labels), cell)
     return Plan.of(
@@ -112,7 +110,11 @@ class Beside:
     """At how many users the error of the others is made least."""
 
     def protocol(
-        self, labels: tuple[Label, ...], other: Label | None, heavy: tuple[Label, ...], most: int | None
+        self,
+        labels: tuple[Label, ...],
+        other: Label | None,
+        heavy: tuple[Label, ...],
+        most: int | None,
     ) -> HistogramProtocol:
         """Exact cells with the usual error for the heavy labels, and for all others the sparse part
         that errs least with the messages that are left, or with 41."""

@@ -24,7 +24,13 @@ from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import BaselineArguments, Grouping, Query, StudioWords, query
 from shuffledp.queries.by_group.query import FILTERED, filtered_label
 from shuffledp.queries.calls import call
-from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text, with_other
+from shuffledp.queries.checks import (
+    histogram_labels,
+    labels_of_type,
+    looks_typed,
+    truth_as_text,
+    with_other,
+)
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import (
     HistogramProtocol,
@@ -42,7 +48,7 @@ from shuffledp.queries.texts import (
     between_commas,
     labels_by_column,
     labels_or_number,
-    listed_typed,
+    listed,
 )
 
 RESERVED = f"the label {FILTERED}, which marks the rows that where leaves out"
@@ -130,8 +136,9 @@ class HistogramQuery(Query[HistogramResult]):
             "Frequent labels, known without the data, that get an exact cell each; all others "
             "share a sparse part. `max_messages` then limits the whole report.",
             "L,L,…",
-            read=listed_typed,
+            read=listed,
             written=LIST_WRITTEN,
+            as_column=True,
             plans=True,
         ),
     ] = ()
@@ -184,9 +191,7 @@ class HistogramQuery(Query[HistogramResult]):
         if self.missing == BUCKET and MISSING_LABEL not in (*names, other):
             names = histogram_labels([*names, MISSING_LABEL], other)
         heavy = self.heavy if isinstance(self.heavy, str) else as_labels(self.heavy)
-        self._store(
-            labels=names, other=other, heavy=checked_heavy(heavy, with_other(names, other))
-        )
+        self._store(labels=names, other=other, heavy=checked_heavy(heavy, with_other(names, other)))
 
     def as_asked(self) -> Query[HistogramResult]:
         return self if self.by is None else CrosstabQuery.of(self)
@@ -201,6 +206,8 @@ class HistogramQuery(Query[HistogramResult]):
             )
         if domains is not None:
             labels = combined([checked_labels(one) for one in domains.values()])
+        if isinstance(labels, int) and "heavy" in given:
+            given["heavy"] = labels_of_type(given["heavy"], "whole", None)
         return {**given, "buckets": labels}
 
     @property
