@@ -138,18 +138,22 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         )
 
     def further_forecast(self, users: int) -> dict[str, Any]:
-        """From how many users on a word of so many letters is found with 95 %."""
+        """From how many users on a word is found with 95 %, by its length; None where that is more
+        than there are."""
         finding = self.finding(users)
+        least = {str(size): finding.least_users(size) for size in FORECAST_CHARACTERS}
         return {
-            "found_from": {str(size): finding.least_users(size) for size in FORECAST_CHARACTERS},
+            "found_from": {size: None if one > users else one for size, one in least.items()},
             "false_words": FALSE_WORDS,
         }
 
     def forecast_lines(self, users: int) -> list[tuple[str, str]]:
         found = self.further_forecast(users)["found_from"]
-        sizes = ", ".join(f"{size} letters: {least:,}" for size, least in found.items())
+        known = {size: least for size, least in found.items() if least is not None}
+        sizes = ", ".join(f"{size} letters: {least:,}" for size, least in known.items())
+        longer = "" if len(known) == len(found) else "; longer words are not found"
         return [
-            ("found from", f"{sizes} users on, each with a probability of 95 %"),
+            ("found from", f"{sizes} users on, each with a probability of 95 %{longer}"),
             ("false words", f"fewer than {FALSE_WORDS} expected in a result"),
         ]
 
