@@ -160,7 +160,7 @@ def test_the_call_the_command_and_a_condition(
 ) -> None:
     frame = pd.DataFrame({"country": VALUES, "old": np.arange(USERS) % 2})
     found = shuffledp.histogram(
-        frame, "country", epsilon=1, labels=LABELS, heavy=HEAVY, where="old = 1", seed=1
+        frame, column="country", epsilon=1, labels=LABELS, heavy=HEAVY, where="old = 1", seed=1
     )
     assert found.labels == tuple(LABELS) and abs(found["US"][0] - 5_000) < 25
     frame.to_csv(tmp_path / "rows.csv", index=False)
