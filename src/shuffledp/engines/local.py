@@ -299,14 +299,19 @@ def _counted(
             seen, counts = (np.concatenate(some) for some in zip(*parts, strict=True))
             values, places = np.unique(seen, return_inverse=True)
             return values, np.bincount(places, counts).astype(np.int64)
+        texts = []
         for coded in column.coded():
             names, counts = coded.counts()
-            found = (known.setdefault(name, len(known)) for name in query.prepare(names).tolist())
-            places = np.fromiter(found, np.int64, len(names))
-            rows = np.concatenate([rows, np.zeros(len(known) - len(rows), np.int64)])
-            rows[places] += counts  # the names of one part differ
+            texts.append((query.prepare(names), counts))
             if progress is not None:
                 progress(int(counts.sum()))
+    if len(texts) == 1:
+        return texts[0]
+    for names, counts in texts:
+        found = (known.setdefault(name, len(known)) for name in names.tolist())
+        places = np.fromiter(found, np.int64, len(names))
+        rows = np.concatenate([rows, np.zeros(len(known) - len(rows), np.int64)])
+        rows[places] += counts  # the names of one part differ
     return np.array(list(known), object), rows
 
 
