@@ -78,7 +78,7 @@ def _mse(task: KeptTask, cut: int, decays: Floats, odds: Floats) -> Floats:
     empty, held = noise + jumps - added**2, noise + p + jumps - (p + added) ** 2
     allowed = odds / decays + 1 <= math.exp(float(task.up)) * (odds + 1)
     mse = (task.count * held + (n - task.count) * empty) / p**2
-    return np.where(allowed & np.isfinite(mse), mse, np.inf)
+    return np.asarray(np.where(allowed & np.isfinite(mse), mse, np.inf), np.float64)
 
 
 @lru_cache(maxsize=256)
@@ -106,7 +106,8 @@ def _least(task: KeptTask, cut: int) -> Proposal | None:
 
 def _between(points: Floats, at: int) -> Floats:
     """Points between the neighbours of one of them."""
-    return np.linspace(points[max(at - 1, 0)], points[min(at + 1, len(points) - 1)], POINTS)
+    ends = points[max(at - 1, 0)], points[min(at + 1, len(points) - 1)]
+    return np.asarray(np.linspace(*ends, POINTS), np.float64)
 
 
 def exact_cell(task: KeptTask, cut: int, found: Proposal) -> KeptCell:

@@ -180,7 +180,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def loss_in_words(self) -> str:
         return BESIDE if self.heavy else self.cell_groups[0].replacement_rule
 
-    # Heavy labels and others: each has counters and codes of its own
+    # Heavy labels and others have separate counters and codes
 
     @cached_property
     def _order(self) -> Counts:
@@ -213,7 +213,8 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
         if not self.heavy:
             return super().aggregate_tally(tally, entropy)
-        users, drawn = int(tally.sum()), []
+        users = int(tally.sum())
+        drawn: list[tuple[Counts, Counts]] = []
         for group, own in zip(self.cell_groups, self.group_tallies(tally), strict=True):
             assert isinstance(group, Buckets | SparseBuckets)
             drawn.append(group.aggregate_with(own, users - int(own.sum()), entropy))
@@ -276,7 +277,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
             yield member.cell, slice(first, end)
 
     def _of_parts(self, found: Callable[[Cell, Counts], Values], sums: Counts) -> Values:
-        """What each cell makes of its own counters, in the order of the labels."""
+        """What each cell makes of its counters, in the order of the labels."""
         parts = [found(cell, sums[part]) for cell, part in self._parts()]
         return parts[0] if not self.heavy else np.concatenate(parts)[self._counter]
 
