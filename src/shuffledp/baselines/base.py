@@ -31,7 +31,7 @@ Messages = NDArray[np.int64]
 """The messages of one or many users, one row per message."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BaselineForecast:
     """A baseline's error and cost, computed from formulas."""
 
@@ -166,12 +166,16 @@ class Baseline(ABC):
     def forecast(self, users: int | None = None, error_at: int = DEFAULT_COUNT) -> BaselineForecast:
         """Error and cost with `users` users; by default with the planned number."""
         users = self.users if users is None else users
-        totals: tuple[int | None, ...] = (None,)
-        if self.query == "histogram":
-            totals = (None, 0, min(error_at, users))
-        errors = [float(self.mean_squared_error(users, total) ** 0.5) for total in totals]
+        at = (0, min(error_at, users)) if self.query == "histogram" else ()
+        worst, *others = (
+            float(self.mean_squared_error(users, total) ** 0.5) for total in (None, *at)
+        )
         return BaselineForecast(
-            errors[0], self.messages_per_user(), self.bits_per_message, *errors[1:]
+            rmse=worst,
+            messages_per_user=self.messages_per_user(),
+            bits_per_message=self.bits_per_message,
+            rmse_at_zero=others[0] if others else None,
+            rmse_at=others[1] if others else None,
         )
 
     def check_batch(self, users: int) -> None:

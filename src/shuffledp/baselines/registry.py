@@ -89,7 +89,8 @@ def cy22_line(setting: Setting) -> tuple[BaselineForecast, Claim]:
     hand."""
     error = CentralCount.plan(setting).forecast().rmse
     claim = pure_claim(setting.epsilon, "shuffler", "theorem", "from the abstract; no constants")
-    return BaselineForecast(error, math.pow(setting.users, 2.5), 1), claim
+    messages = math.pow(setting.users, 2.5)
+    return BaselineForecast(rmse=error, messages_per_user=messages, bits_per_message=1), claim
 
 
 def _pure(query: QueryName, name: str, title: str, make: Maker) -> Entry:

@@ -73,7 +73,8 @@ def plan_histogram(
     listed = checked_heavy(heavy, labels)
     if listed:
         most = _most_with_heavy(target, cell)
-        beside = Beside(sure, come, epsilon, DEFAULT_COUNT if error_at is None else error_at)
+        count = DEFAULT_COUNT if error_at is None else error_at
+        beside = Beside(sure=sure, come=come, epsilon=epsilon, count=count)
         protocol = beside.protocol(labels, other, listed, most)
         asked = Target.of(max_messages=most, error_at=beside.count, padded=True)
         return Plan.of(protocol, asked, come, central_rmse=math.sqrt(laplace_variance(epsilon / 2)))
@@ -99,7 +100,7 @@ def _most_with_heavy(target: TargetOptions, cell: str) -> int | None:
     return None if most is None else whole(most, "max_messages")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Beside:
     """What heavy labels, and the others beside them, are planned for."""
 
