@@ -81,8 +81,8 @@ def user_law(cell: Instance, value: Value) -> Law:
     elif cell.keeps_noise:
         jumped = urn(cell.buckets, weight, cell.cut + 1)
         for j, mass in enumerate(masses):
-            for noise, chance in urn(cell.buckets, weight, j).items():
-                moved = {summed(noise, vector): one for vector, one in jumped.items()}
+            for own, chance in urn(cell.buckets, weight, j).items():
+                moved = {summed(own, vector): one for vector, one in jumped.items()}
                 add(moved, cell.jump * mass / sum(masses) * chance)
     else:
         add(urn(cell.buckets, weight, cell.cut + 1), cell.jump)
