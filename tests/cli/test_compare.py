@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.baselines.base import Setting
 from shuffledp.baselines import table as baselines_table
+from shuffledp.baselines.base import Setting
 from shuffledp.cli.compare import add_to
 from shuffledp.errors import ParameterError
 
