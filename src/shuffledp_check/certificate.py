@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from shuffledp_check import document
 from shuffledp_check.bounded import BoundedCell, Rejected
 from shuffledp_check.shared import SharedCell, check_together
-from shuffledp_check.sparse import SparseCell
+from shuffledp_check.sparse import KeptCell, SparseCell
 
 BITS = 320
 ONE = 1 << BITS
@@ -236,7 +236,7 @@ class Inequality:
         return self(m + 1).above(self(m))
 
 
-AnyCell = Cell | BoundedCell | SparseCell
+AnyCell = Cell | BoundedCell | SparseCell | KeptCell
 
 
 class Budget(NamedTuple):
@@ -255,6 +255,8 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
         raise Rejected("only the digits of a real sum share their way up")
     if data["kind"] == SparseCell.kind:
         raise Rejected("only histograms have sparse cells")
+    if data["kind"] == KeptCell.kind:
+        raise Rejected("only a histogram with heavy labels has a kept cell")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
     if bit and (cell.largest != 1 or stand_in(cell)):
         raise Rejected("a cell for 0 and 1 without a stand-in is needed")
@@ -288,6 +290,7 @@ RULES = {
 }
 """How losses add up, in words."""
 SPARSE_RULE = "any replacement"
+HEAVY_RULE = "larger up + larger down"
 
 
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
@@ -298,6 +301,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if query == "count" and cell.largest != 1:
             raise Rejected("a count is about 0 and 1")
         return max(cell.up_loss, epsilon), [Budget(cell, cell.up_loss, epsilon)]
+    if query == "histogram" and "heavy" in protocol:
+        return heavy_histogram(protocol)
     if query == "histogram" and protocol["cell"]["kind"] == SparseCell.kind:
         return sparse_histogram(protocol)
     if query == "histogram":
@@ -364,6 +369,33 @@ def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
 
 
+def heavy_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """Heavy labels have an exact cell each, all others share a kept cell. A replacement takes one
+    label down and another one up, each among the heavy ones or among the others; the two parts are
+    drawn independently, so that their losses add up."""
+    epsilon, names = Fraction(protocol["epsilon"]), protocol["heavy"]["labels"]
+    labels, count = protocol["labels"], bucket_count(protocol)
+    known = set(range(labels) if type(labels) is int else labels)
+    if len(set(names)) != len(names) or not set(names) < known:
+        raise Rejected("heavy labels must be distinct, and some of the labels")
+    if protocol["cell"]["kind"] != KeptCell.kind:
+        raise Rejected("beside heavy labels a kept cell is needed")
+    exact, rest = read_cell(protocol["heavy"]["cell"], bit=True), KeptCell(protocol["cell"])
+    if not isinstance(exact, BoundedCell):
+        raise Rejected("heavy labels need bounded cells")
+    if rest.buckets != count - len(names):
+        raise Rejected("a kept cell is for as many other labels as it has buckets")
+    up = max(exact.up_loss, rest.up_loss)
+    down = epsilon - up
+    if down <= 0:
+        raise Rejected("nothing is left for changes downwards")
+    found = [
+        Budget(exact, exact.up_loss, down, len(names)),
+        Budget(rest, rest.up_loss, rest.down_loss, rest.buckets),
+    ]
+    return up + max(down, rest.down_loss), found
+
+
 def hashed_labels(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     """Labels are mapped to buckets of a sparse cell. It costs the same for any two buckets, hence
     for any two random choices of buckets; the hash does not matter."""
@@ -419,7 +451,7 @@ def users_of(cells: list[Budget]) -> int:
 
 def prove(one: Budget, work: Work) -> dict[str, Any]:
     """What a proof says about a cell; raises `Rejected` if there is none."""
-    if isinstance(one.cell, BoundedCell | SparseCell):
+    if isinstance(one.cell, BoundedCell | SparseCell | KeptCell):
         return one.cell.check(one.up, one.down)
     return one.cell.check(one.up, one.down, work)
 
@@ -438,7 +470,7 @@ def check(data: Any) -> Fraction:
         "statement": STATEMENT,
         "epsilon": str(epsilon),
         "loss": str(loss),
-        "rule": SPARSE_RULE if cells[0].cell.kind == SparseCell.kind else RULES[protocol["query"]],
+        "rule": rule_of(protocol, cells),
         "neighbours": NEIGHBOURS,
         "users": users_of(cells),
     }
@@ -458,6 +490,13 @@ def check(data: Any) -> Fraction:
         if not says(given, {"proof": shown}):
             raise Rejected("a proof is not what was found")
     return epsilon
+
+
+def rule_of(protocol: dict[str, Any], cells: list[Budget]) -> str:
+    """How the losses add up, in words."""
+    if "heavy" in protocol:
+        return HEAVY_RULE
+    return SPARSE_RULE if cells[0].cell.kind == SparseCell.kind else RULES[protocol["query"]]
 
 
 def says(given: Any, claims: dict[str, Any]) -> bool:

@@ -221,6 +221,17 @@ CELLS = {
             **dict.fromkeys(("decay", "share", "data", "muted", "jump"), PROBABILITY),
         }
     ),
+    "kept": record(
+        {
+            "kind": constant("kept"),
+            "users": whole(1, MOST_USERS),
+            "buckets": whole(1, MOST_SPARSE_BUCKETS),
+            "cut": whole(0, MOST_CUT),
+            "up": EPSILON,
+            "down": EPSILON,
+            **dict.fromkeys(("decay", "data", "muted", "jump"), PROBABILITY),
+        }
+    ),
     "shared": record(
         {
             **BOUNDED,
@@ -266,6 +277,7 @@ QUERIES = {
             "labels": labels,
             "other": lambda data: None if data is None else LABEL(data),
         },
+        {"heavy": record({"labels": listing(LABEL, 1, MOST_BUCKETS), "cell": CELL})},
     ),
     "real-sum": protocol(
         "real-sum",

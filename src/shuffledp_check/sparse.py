@@ -1,4 +1,4 @@
-"""An independent check of a sparse cell: fractions from the standard library, nothing else.
+"""An independent check of sparse and kept cells: fractions from the standard library, nothing else.
 
     python -m shuffledp_check.sparse FILE     (a list of entries like vectors/sparse.json)
 
@@ -17,45 +17,67 @@ from shuffledp_check.bounded import Rejected, check_files, exponential_below
 MOST_CUT = 1_023
 MOST_BUCKETS = 1 << 26
 MOST_BITS = 256
-RULE = "sparse histogram"
-NUMBERS = ("epsilon", "decay", "share", "data", "muted", "jump")
+RULE, KEPT_RULE = "sparse histogram", "sparse histogram beside exact cells"
 
 
-class SparseCell:
-    """A sparse cell's numbers: m, B, ε, β, Z, φ, p, q and o."""
+class UrnCell:
+    """The numbers that both kinds have: m, B, β, Z, p, q and o."""
 
-    kind = "sparse"
+    kind: str
+    losses: tuple[str, ...]
     largest = 1
 
     def __init__(self, data: dict[str, Any]) -> None:
         if data.get("kind") != self.kind:
-            raise Rejected("not a sparse cell")
+            raise Rejected(f"not a {self.kind} cell")
         self.users, self.buckets, self.cut = (data[name] for name in ("users", "buckets", "cut"))
         if any(type(number) is not int for number in (self.users, self.buckets, self.cut)):
             raise Rejected("users, buckets and the cut must be whole numbers")
         if self.users < 1 or not 1 <= self.buckets <= MOST_BUCKETS or not 0 <= self.cut <= MOST_CUT:
             raise Rejected("users, buckets or the cut is outside its domain")
-        self.up_loss, self.beta, self.phi, self.p, self.q, self.o = (
-            Fraction(data[name]) for name in NUMBERS
+        self.beta, self.p, self.q, self.o = (
+            Fraction(data[name]) for name in ("decay", "data", "muted", "jump")
         )
-        numbers = (self.up_loss, self.beta, self.phi, self.p, self.q, self.o)
-        if max(part.bit_length() for one in numbers for part in one.as_integer_ratio()) > MOST_BITS:
-            raise Rejected("a number is too long")
-        if not (0 < self.beta < 1 and 0 < self.up_loss <= 1000):
-            raise Rejected("the decay or the loss is outside its domain")
-        if not 0 < self.phi <= 1:
-            raise Rejected("the share of the jumps must lie above 0 and be at most 1")
+        losses = [Fraction(data[name]) for name in self.losses]
+        self.up_loss, self.down_loss = losses[0], losses[-1]
+        self.check_short([*losses, self.beta, self.p, self.q, self.o])
+        if not (0 < self.beta < 1 and 0 < min(losses) <= max(losses) <= 1000):
+            raise Rejected("the decay or a loss is outside its domain")
         if min(self.p, self.q, self.o) <= 0 or self.p + self.q + self.o != 1:
             raise Rejected("the three branches must have chances above 0 that add up to 1")
-        self.most_messages = self.cut + 1
 
-    def spill(self) -> Fraction:
-        """s_(Z+1)/C: what the cut leaves out first, in units of what it keeps."""
+    def check_short(self, numbers: list[Fraction]) -> None:
+        """Refuses numbers that are too long."""
+        if max(part.bit_length() for one in numbers for part in one.as_integer_ratio()) > MOST_BITS:
+            raise Rejected("a number is too long")
+
+    def terms(self) -> tuple[Fraction, Fraction]:
+        """(s_(Z+1), C): what the cut leaves out first, and what it keeps; s_0 = 1."""
         rho = Fraction(self.buckets, self.users)
         term, kept = Fraction(1), Fraction(0)
         for j in range(self.cut + 1):
             kept += term
             term = term * self.beta * (rho + j) / (j + 1)
+        return term, kept
+
+
+class SparseCell(UrnCell):
+    """A cell for all buckets of a histogram: ε and φ besides."""
+
+    kind = "sparse"
+    losses = ("epsilon",)
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        super().__init__(data)
+        self.phi = Fraction(data["share"])
+        self.check_short([self.phi])
+        if not 0 < self.phi <= 1:
+            raise Rejected("the share of the jumps must lie above 0 and be at most 1")
+        self.most_messages = self.cut + 1
+
+    def spill(self) -> Fraction:
+        """s_(Z+1)/C."""
+        term, kept = self.terms()
         return term / kept
 
     def check(self, up: Fraction, down: Fraction) -> dict[str, Any]:
@@ -72,14 +94,47 @@ class SparseCell:
         return {"rule": RULE, "replacement": str(self.up_loss)}
 
 
+class KeptCell(UrnCell):
+    """A cell for the buckets beside exact cells. A user may hold none of them; a value instead of
+    none costs u, none instead of a value d. A user that jumps keeps its noise."""
+
+    kind = "kept"
+    losses = ("up", "down")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        super().__init__(data)
+        self.most_messages = 2 * self.cut + 1
+
+    def check(self, up: Fraction, down: Fraction) -> dict[str, Any]:
+        """What a proof says that a value instead of none costs at most `up`, and none instead of a
+        value at most `down`; raises `Rejected` if there is none."""
+        if self.up_loss > up or self.down_loss > down:
+            raise Rejected("the cell's losses exceed what a change may cost")
+        taken, given = (
+            low.m * Fraction(2) ** low.e
+            for low in map(exponential_below, (self.up_loss, self.down_loss))
+        )
+        if self.p + self.q * self.beta > taken * self.beta * (self.p + self.q):
+            raise Rejected("the noise falls too fast to hide a value that is taken up")
+        if self.p * self.users * self.terms()[0] > self.beta * (taken - 1) * self.o:
+            raise Rejected("there are too few jumps for the cut of the noise")
+        if self.p + self.q > given * self.q:
+            raise Rejected("too few users are muted")
+        return {"rule": KEPT_RULE, "up": str(self.up_loss), "down": str(self.down_loss)}
+
+
 def check(entry: dict[str, Any]) -> None:
     """Raises `Rejected` unless an entry of vectors/sparse.json holds."""
-    cell = SparseCell(entry["cell"])
+    kind = KeptCell if entry["cell"].get("kind") == KeptCell.kind else SparseCell
+    cell = kind(entry["cell"])
     if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
         raise Rejected("the number of users or buckets differs")
     if cell.most_messages != entry["most_messages"]:
         raise Rejected("the largest number of messages is not what is claimed")
-    cell.check(Fraction(entry["epsilon"]), Fraction(entry["epsilon"]))
+    if isinstance(cell, KeptCell):
+        cell.check(Fraction(entry["up"]), Fraction(entry["down"]))
+    else:
+        cell.check(Fraction(entry["epsilon"]), Fraction(entry["epsilon"]))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from client_site import POLICY, check_count, client_site
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
+from shuffledp.errors import InputError
 from shuffledp.plans.plan import Plan
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.frequencies.planner import plan_frequencies
@@ -239,6 +240,36 @@ def test_labels_of_any_domain_are_sent(page: Page, browser: Browser) -> None:
             args = page.args(task, database=f"{task.protocol.query} {number}")
             found = browser.work(OPEN + f"await client.send({value!r}); return seen.at(-1);", *args)
             assert (found["status"], found["size"]) == (201, task.report_bytes), found
+
+
+def test_a_million_labels_from_the_browser_and_from_python(
+    page: Page, browser: Browser, tmp_path: Path
+) -> None:
+    """The task is short, a report has 25 messages, and a label beyond the last one is refused."""
+    task = page.unfilled(plan_histogram(20_000, 2, 10**6, error_at=100))
+    assert len(task.canonical()) < 10_000 and task.report_size <= 25
+    browser.open(page.site)
+    for number, value in enumerate((0, 999_999)):
+        args = page.args(task, database=f"million {number}")
+        found = browser.work(OPEN + f"await client.send({value}); return seen.at(-1);", *args)
+        assert (found["status"], found["size"]) == (201, task.report_bytes), found
+    refused = browser.work(
+        OPEN + "return await client.send(1000000);", *page.args(task, database="beyond a million")
+    )
+    assert refused["error"] == "value" and "1000000" not in refused["message"]
+    (token,) = page.programs.enrol(1)
+    with Client(task, task.shuffler, token, tmp_path / "outbox", policy=TRUSTING) as client:
+        client.send(999_999)
+        with pytest.raises(InputError):
+            client.send(10**6)
+
+
+def test_heavy_labels_are_refused_in_one_sentence(page: Page, browser: Browser) -> None:
+    """The client does not know the cell beside heavy labels."""
+    task = page.unfilled(plan_histogram(20_000, 2, ["US", "DE", "FR", "IT"], heavy=["US"]))
+    browser.open(page.site)
+    refused = browser.work(OPEN + "return await client.send('US');", *page.args(task))
+    assert "error" in refused and refused["message"].count(". ") == 0, refused
 
 
 def test_digits_that_share_their_way_up_are_sent_from_a_worker(

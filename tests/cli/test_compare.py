@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from shuffledp.baselines import table as baselines_table
+from shuffledp.baselines.base import Setting
 from shuffledp.cli.compare import add_to
 from shuffledp.errors import ParameterError
 
@@ -59,3 +61,15 @@ def test_over_needs_a_picture_and_buckets_a_histogram() -> None:
         compare("count", "--users", "300", "--epsilon", "1", "--buckets", "4")
     with pytest.raises(ParameterError):
         compare("count", "--users", "300", "--epsilon", "1", "--delta", "lots")
+
+
+def test_histograms_show_the_error_at_zero_at_a_count_and_at_worst() -> None:
+    table = baselines_table.compare(
+        "histogram", Setting.of(1000, 1, None, 200, 50), names=["thinning", "central"]
+    )
+    thinned, trusted = (table.row(name) for name in ("thinning", "central"))
+    assert thinned is not None and trusted is not None
+    shown = thinned.to_dict()
+    assert shown["rmse_at_zero"] < 0.5 * shown["rmse_at"] < 0.5 * shown["rmse"]
+    assert trusted.to_dict()["rmse_at_zero"] == trusted.to_dict()["rmse"]
+    assert table.to_dict()["error_at"] == 50

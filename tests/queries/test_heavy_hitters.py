@@ -105,6 +105,13 @@ def test_plans_say_what_is_found() -> None:
     assert all(cheap[size] < said["found_from"][size] for size in cheap)
 
 
+def test_words_too_long_for_the_users_are_said_to_be_lost() -> None:
+    plan = plan_heavy_hitters(1_000, 1)
+    found = plan.to_dict()["found_from"]
+    assert found["30"] is None and all(found[size] <= 1_000 for size in ("3", "5", "7", "10"))
+    assert "longer words are not found" in str(plan) and "1,001" not in str(plan)
+
+
 def test_the_call_and_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["tea", "coffee", "tea", "water"] * 1_000
     found = shuffledp.heavy_hitters(words, epsilon=4, seed=1)
@@ -128,6 +135,7 @@ def test_the_call_and_the_commands(capsys: pytest.CaptureFixture[str], tmp_path:
         ({"users": 0}, "users"),
         ({"epsilon": 0}, "epsilon"),
         ({"max_messages": 0}, "max_messages"),
+        ({"epsilon": "0.01"}, "No word would be found"),
     ],
 )
 def test_bad_arguments_get_one_sentence(asked: dict[str, Any], sentence: str) -> None:

@@ -33,6 +33,8 @@ class Instance:
     """m in the urn: how much each earlier token weighs; the users unless it is spoilt."""
     one_bucket: bool = False
     """Whether a jump's tokens all go to one bucket, a spoilt variant."""
+    keeps_noise: bool = False
+    """Whether a user that jumps sends its noise too."""
 
 
 def urn(buckets: int, weight: int, count: int) -> Law:
@@ -76,9 +78,19 @@ def user_law(cell: Instance, value: Value) -> Law:
         for bucket in range(cell.buckets):
             vector = tuple(full if b == bucket else 0 for b in range(cell.buckets))
             add({vector: F(1)}, cell.jump / cell.buckets)
+    elif cell.keeps_noise:
+        jumped = urn(cell.buckets, weight, cell.cut + 1)
+        for j, mass in enumerate(masses):
+            for own, chance in urn(cell.buckets, weight, j).items():
+                moved = {summed(own, vector): one for vector, one in jumped.items()}
+                add(moved, cell.jump * mass / sum(masses) * chance)
     else:
         add(urn(cell.buckets, weight, cell.cut + 1), cell.jump)
     return law
+
+
+def summed(a: Vector, b: Vector) -> Vector:
+    return tuple(i + j for i, j in zip(a, b, strict=True))
 
 
 def whole(law: Law, scale: int) -> dict[Vector, int]:
@@ -89,27 +101,40 @@ def together(first: dict[Vector, int], second: dict[Vector, int]) -> dict[Vector
     sums: dict[Vector, int] = {}
     for a, x in first.items():
         for b, y in second.items():
-            key = tuple(i + j for i, j in zip(a, b, strict=True))
+            key = summed(a, b)
             sums[key] = sums.get(key, 0) + x * y
     return sums
+
+
+Change = tuple[Value, Value]
+"""The value on top of the ratio, and the one below."""
 
 
 def largest_ratio(cell: Instance, users: int | None = None) -> F:
     """The largest P(view | inputs)/P(view | neighbouring inputs) over all inputs and views of
     `users` users (the planned number unless said); None is no value. A view that is impossible for
     a neighbour gives a ratio of 10^9."""
+    return max(largest_ratios(cell, user_law, users).values())
+
+
+def largest_ratios(
+    cell: Instance, user_law: Callable[[Instance, Value], Law], users: int | None = None
+) -> dict[Change, F]:
+    """The same for every change of one user's value."""
     values: list[Value] = [*range(cell.buckets), None]
     laws = {value: user_law(cell, value) for value in values}
     scale = lcm(*(mass.denominator for law in laws.values() for mass in law.values()))
     known = {value: whole(law, scale) for value, law in laws.items()}
-    worst = F(0)
+    worst = {(a, b): F(0) for a in values for b in values if a != b}
     others = (users or cell.users) - 1
+    size = len(next(iter(laws[None])))
     for inputs in combinations_with_replacement(values, others):
-        rest: dict[Vector, int] = {(0,) * cell.buckets: 1}
+        rest: dict[Vector, int] = {(0,) * size: 1}
         for value in inputs:
             rest = together(rest, known[value])
         views = {value: together(rest, known[value]) for value in values}
-        worst = max(worst, *(ratio(views[a], views[b]) for a in values for b in values if a != b))
+        for (a, b), known_worst in worst.items():
+            worst[a, b] = max(known_worst, ratio(views[a], views[b]))
     return worst
 
 
@@ -131,6 +156,24 @@ def tight(users: int, buckets: int, cut: int, decay: F, share: F, gain: F) -> In
     return Instance(
         users=users, buckets=buckets, decay=decay, cut=cut, data=p, muted=p * muting, jump=p * jumps
     )
+
+
+def tight_kept(users: int, buckets: int, cut: int, decay: F, gains: tuple[F, F]) -> Instance:
+    """The instance that keeps its noise, with the largest p for the gains e^u − 1 of a value
+    instead of none and e^d − 1 of none instead of a value. Requires: β above e^−u."""
+    up, down = gains
+    term = F(1)
+    for j in range(cut + 1):
+        term = term * decay * (F(buckets, users) + j) / (j + 1)
+    odds = down  # p/q ≤ e^d − 1, and p/β + q ≤ e^u(p + q)
+    if 1 / decay > 1 + up:
+        odds = min(down, up / (1 / decay - 1 - up))
+    jumps = odds / decay * users * term / up
+    q = 1 / (1 + odds + jumps)
+    return Instance(
+        users=users, buckets=buckets, decay=decay, cut=cut, data=odds * q, muted=q, jump=jumps * q,
+        keeps_noise=True,
+    )  # fmt: skip
 
 
 def grid() -> Iterator[tuple[int, int, int, F, F]]:

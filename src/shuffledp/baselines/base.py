@@ -25,11 +25,13 @@ from shuffledp.numbers.exact import ExactNumber, positive_as_written, probabilit
 from shuffledp.numbers.laws import DiscreteLaplace
 
 QueryName = Literal["count", "real-sum", "histogram"]
+DEFAULT_COUNT = 100
+"""The true count of a bucket at which the error of histograms is shown."""
 Messages = NDArray[np.int64]
 """The messages of one or many users, one row per message."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BaselineForecast:
     """A baseline's error and cost, computed from formulas."""
 
@@ -38,6 +40,20 @@ class BaselineForecast:
     messages_per_user: float
     """The expected number, for a user with the value that costs most."""
     bits_per_message: int
+    rmse_at_zero: float | None = None
+    """Of a histogram: the error of an empty bucket; None where it is that of the worst one."""
+    rmse_at: float | None = None
+    """Of a histogram: the error of a bucket with the setting's `error_at` users, likewise."""
+
+    @property
+    def at_zero(self) -> float:
+        """The error where the true count is 0."""
+        return self.rmse if self.rmse_at_zero is None else self.rmse_at_zero
+
+    @property
+    def at_count(self) -> float:
+        """The error where the true count is the setting's `error_at`."""
+        return self.rmse if self.rmse_at is None else self.rmse_at
 
     @property
     def bits_per_user(self) -> float:
@@ -53,6 +69,8 @@ class Setting:
     epsilon: Fraction
     delta: Fraction | None = None
     buckets: int | None = None
+    error_at: int = DEFAULT_COUNT
+    """The true count of a bucket at which tables show the error, beside 0 and the worst."""
 
     @classmethod
     def of(
@@ -61,6 +79,7 @@ class Setting:
         epsilon: ExactNumber,
         delta: ExactNumber | None = None,
         buckets: int | str | None = None,
+        error_at: int | str = DEFAULT_COUNT,
     ) -> Setting:
         """A setting from numbers as a caller writes them, checked and made exact."""
         return cls(
@@ -68,6 +87,7 @@ class Setting:
             epsilon=positive_as_written(epsilon, "epsilon"),
             delta=None if delta is None else probability(delta, "delta"),
             buckets=None if buckets is None else whole(buckets, "buckets", least=2),
+            error_at=whole(error_at, "error_at", least=0),
         )
 
     @property
@@ -143,10 +163,20 @@ class Baseline(ABC):
         """(law, unit) where the error is `unit` times a discrete Laplace draw; else None."""
         return None
 
-    def forecast(self, users: int | None = None) -> BaselineForecast:
+    def forecast(self, users: int | None = None, error_at: int = DEFAULT_COUNT) -> BaselineForecast:
         """Error and cost with `users` users; by default with the planned number."""
-        error = self.mean_squared_error(self.users if users is None else users)
-        return BaselineForecast(float(error**0.5), self.messages_per_user(), self.bits_per_message)
+        users = self.users if users is None else users
+        at = (0, min(error_at, users)) if self.query == "histogram" else ()
+        worst, *others = (
+            float(self.mean_squared_error(users, total) ** 0.5) for total in (None, *at)
+        )
+        return BaselineForecast(
+            rmse=worst,
+            messages_per_user=self.messages_per_user(),
+            bits_per_message=self.bits_per_message,
+            rmse_at_zero=others[0] if others else None,
+            rmse_at=others[1] if others else None,
+        )
 
     def check_batch(self, users: int) -> None:
         """Raises `ParameterError` if the analyzer cannot take a batch of `users` users."""

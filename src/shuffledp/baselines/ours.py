@@ -47,7 +47,9 @@ def _plan_histogram(setting: Setting, mse_overhead: Fraction) -> Plan[HistogramR
 
 def _printed_count(setting: Setting, mse_overhead: Fraction) -> BaselineForecast:
     recipe = printed_recipe(setting.users, setting.epsilon, mse_overhead)
-    return BaselineForecast(recipe.rmse, recipe.messages_per_user, 1)
+    return BaselineForecast(
+        rmse=recipe.rmse, messages_per_user=recipe.messages_per_user, bits_per_message=1
+    )
 
 
 def _printed_histogram(setting: Setting, mse_overhead: Fraction) -> BaselineForecast:
@@ -55,18 +57,22 @@ def _printed_histogram(setting: Setting, mse_overhead: Fraction) -> BaselineFore
     recipe = printed_recipe(setting.users, setting.epsilon / 2, mse_overhead)
     buckets = setting.required_buckets
     messages = buckets * (recipe.messages_per_user - 1) + 1
-    return BaselineForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
+    return BaselineForecast(
+        rmse=recipe.rmse,
+        messages_per_user=messages,
+        bits_per_message=1 + (buckets - 1).bit_length(),
+    )
 
 
 def _plan_sparse(setting: Setting, messages: int) -> Plan[HistogramResult]:
-    """The sparse histogram that errs least at a bucket of 100 users."""
+    """The sparse histogram that errs least at a bucket of the setting's `error_at` users."""
     return plan_histogram(
         setting.users,
         setting.epsilon,
         setting.required_buckets,
         max_messages=messages,
         padded=True,
-        error_at=100,
+        error_at=setting.error_at,
         cell="sparse",
     )
 

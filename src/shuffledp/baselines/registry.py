@@ -59,7 +59,7 @@ class Entry:
     def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
         """The baseline's error and cost for a setting, and what it promises."""
         protocol = planned(self.query, self.name, setting)
-        return protocol.forecast(), protocol.claim
+        return protocol.forecast(error_at=setting.error_at), protocol.claim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,8 @@ def cy22_line(setting: Setting) -> tuple[BaselineForecast, Claim]:
     hand."""
     error = CentralCount.plan(setting).forecast().rmse
     claim = pure_claim(setting.epsilon, "shuffler", "theorem", "from the abstract; no constants")
-    return BaselineForecast(error, math.pow(setting.users, 2.5), 1), claim
+    messages = math.pow(setting.users, 2.5)
+    return BaselineForecast(rmse=error, messages_per_user=messages, bits_per_message=1), claim
 
 
 def _pure(query: QueryName, name: str, title: str, make: Maker) -> Entry:

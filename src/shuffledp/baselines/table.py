@@ -52,6 +52,8 @@ class Row:
             "ours": self.ours,
             "runnable": self.runnable,
             "rmse": self.forecast.rmse,
+            "rmse_at_zero": self.forecast.at_zero,
+            "rmse_at": self.forecast.at_count,
             "rmse_over_central": self.over_central,
             "messages_per_user": self.forecast.messages_per_user,
             "bits_per_message": self.forecast.bits_per_message,
@@ -81,6 +83,7 @@ class Table:
             "epsilon": str(self.setting.epsilon),
             "delta": None if self.setting.delta is None else str(self.setting.delta),
             "buckets": self.setting.buckets,
+            "error_at": self.setting.error_at if self.query == "histogram" else None,
             "rows": [row.to_dict() for row in self.rows],
             "missing": [{"protocol": name, "why": why} for name, why in self.missing],
         }
@@ -94,7 +97,8 @@ def our_name(mse_overhead: Fraction) -> str:
 def our_row(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Row:
     """The row of shuffledp at an error target, its plan certified."""
     plan = our_plan(query, setting, mse_overhead)
-    return _row_of_plan(our_name(mse_overhead), f"shuffledp, ρ = {float(mse_overhead):g}", plan)
+    title = f"shuffledp, ρ = {float(mse_overhead):g}"
+    return _row_of_plan(our_name(mse_overhead), title, plan, setting)
 
 
 def sparse_row(
@@ -102,16 +106,20 @@ def sparse_row(
 ) -> Row:
     """The row of the sparse histogram, with at most `messages` messages in a report."""
     title = f"shuffledp, sparse, ≤ {messages:,} messages"
-    return _row_of_plan(f"sparse-{messages}", title, plan(setting, messages))
+    return _row_of_plan(f"sparse-{messages}", title, plan(setting, messages), setting)
 
 
-def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
-    forecast = plan.forecast
+def _row_of_plan(name: str, title: str, plan: Plan[Result], setting: Setting) -> Row:
+    forecast, at = plan.forecast, min(setting.error_at, setting.users)
     return Row(
         name=name,
         title=title,
         forecast=BaselineForecast(
-            forecast.rmse, forecast.messages_per_user, forecast.bits_per_message
+            rmse=forecast.rmse,
+            messages_per_user=forecast.messages_per_user,
+            bits_per_message=forecast.bits_per_message,
+            rmse_at_zero=forecast.rmse_at_zero,
+            rmse_at=plan.protocol.rmse_at(setting.users, Fraction(at)),
         ),
         claim=pure_claim(plan.epsilon, "shuffler", "computed", "certificate"),
         central_rmse=forecast.central_rmse,

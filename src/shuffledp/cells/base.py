@@ -482,7 +482,13 @@ class Buckets(Copies):
         return int(code == counter)
 
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return self.cell.aggregate_copies(tally, int(tally.sum()), entropy)
+        return self.aggregate_with(tally, 0, entropy)
+
+    def aggregate_with(
+        self, tally: Counts, without: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """`aggregate` where `without` further users hold 1 in none of the copies."""
+        return self.cell.aggregate_copies(tally, int(tally.sum()) + without, entropy)
 
 
 def _columns(sent: Sequence[tuple[int, int]]) -> tuple[Counts, Counts]:

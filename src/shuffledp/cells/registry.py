@@ -24,6 +24,7 @@ KINDS: dict[str, CellKind] = {
         digits.KIND,
         paper.KIND,
         sparse.KIND,
+        sparse.KEPT_KIND,
     )
 }
 """Every kind of cell by its name in JSON, in the order in which planners try them."""

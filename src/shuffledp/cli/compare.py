@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from shuffledp.baselines.base import Setting
+from shuffledp.baselines.base import DEFAULT_COUNT, Setting
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import OUR_SIDE
 from shuffledp.baselines.table import Row, Table, compare
@@ -46,6 +46,11 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--buckets", metavar="B", help=f"of a histogram ({DEFAULT_BUCKETS})")
     parser.add_argument(
+        "--error-at",
+        metavar="F",
+        help=f"of a histogram: also show the error at a bucket of F users ({DEFAULT_COUNT})",
+    )
+    parser.add_argument(
         "--plot", metavar="FILE", help="draw error against messages (.png, .svg or .pdf)"
     )
     parser.add_argument(
@@ -65,9 +70,12 @@ def setting_of(args: argparse.Namespace) -> Setting:
     delta = DEFAULT_DELTA if args.delta is None else args.delta
     if args.query != "histogram" and args.buckets is not None:
         raise ParameterError("--buckets is only for histograms; remove it, or compare histograms.")
+    if args.query != "histogram" and args.error_at is not None:
+        raise ParameterError("--error-at is only for histograms; remove it.")
     buckets = (args.buckets or DEFAULT_BUCKETS) if args.query == "histogram" else None
+    at = DEFAULT_COUNT if args.error_at is None else args.error_at
     none = _is_zero(delta)
-    return Setting.of(args.users, args.epsilon, None if none else delta, buckets)
+    return Setting.of(args.users, args.epsilon, None if none else delta, buckets, at)
 
 
 def _is_zero(delta: str) -> bool:
@@ -118,10 +126,16 @@ def as_table(table: Table, *, citations: bool = False) -> RichTable:
     setting = table.setting
     title = f"{table.query}: {counted(setting.users, 'user')}, ε = {show(setting.epsilon)}"
     if setting.buckets is not None:
-        title += f", {counted(setting.buckets, 'bucket')}"
+        buckets, users = (
+            counted(size, name)
+            for size, name in ((setting.buckets, "bucket"), (setting.error_at, "user"))
+        )
+        title += f", {buckets}; RMSE of an empty bucket, of one with {users} and at worst"
     rich = RichTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     rich.add_column("protocol", overflow="fold")
-    for name in ("RMSE", "messages", "bits"):
+    histogram = table.query == "histogram"
+    at = ("at 0", f"at {setting.error_at:,}", "at worst", "messages")
+    for name in at if histogram else ("RMSE", "messages", "bits"):
         rich.add_column(name, justify="right", no_wrap=True)
     rich.add_column("privacy", no_wrap=True)
     rich.add_column("trust", no_wrap=True)
@@ -131,7 +145,11 @@ def as_table(table: Table, *, citations: bool = False) -> RichTable:
         kind = "pure" if row.claim.pure else "(ε, δ)"
         kind += "" if row.claim.holds else " ?"
         style = "bold green" if row.ours and row.name != "printed" else None
-        rich.add_row(name, error, messages, bits, kind, trust, style=style)
+        figures = (error, messages, bits)
+        if histogram:
+            errors = (row.forecast.at_zero, row.forecast.at_count)
+            figures = (*map(number, errors), error, messages)
+        rich.add_row(name, *figures, kind, trust, style=style)
     return rich
 
 

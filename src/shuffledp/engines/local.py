@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -294,6 +294,8 @@ def tallied(
     """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
     if column.counted is not None and protocol.encodes_alike:
         return _tallied_by_value(protocol, query, column, progress)
+    if protocol.encodes_counted and (column.counted is not None or column.holds == "whole"):
+        return protocol.tally_of_counted(*_counted(query, column, progress), entropy)
     tally: NDArray[np.int64] | None = None
     with missing_first(column):
         for values in prepared(query, column, query.prepare):
@@ -303,6 +305,37 @@ def tallied(
                 progress(len(values))
     assert tally is not None
     return tally
+
+
+def _counted(
+    query: Query[R], column: Column, progress: Progress | None
+) -> tuple[Values, NDArray[np.int64]]:
+    """The column's different values, and how many rows hold each."""
+    known: dict[Any, int] = {}
+    rows = np.zeros(0, np.int64)
+    with missing_first(column):
+        if column.counted is None:
+            parts = []
+            for batch in prepared(query, column, query.prepare):
+                parts.append(np.unique(batch, return_counts=True))
+                if progress is not None:
+                    progress(len(batch))
+            seen, counts = (np.concatenate(some) for some in zip(*parts, strict=True))
+            values, places = np.unique(seen, return_inverse=True)
+            return values, np.bincount(places, counts).astype(np.int64)
+        texts = []
+        for names, counts in column.counted():
+            texts.append((query.prepare(names), counts))
+            if progress is not None:
+                progress(int(counts.sum()))
+    if len(texts) == 1:
+        return texts[0]
+    for names, counts in texts:
+        found = (known.setdefault(name, len(known)) for name in names.tolist())
+        places = np.fromiter(found, np.int64, len(names))
+        rows = np.concatenate([rows, np.zeros(len(known) - len(rows), np.int64)])
+        np.add.at(rows, places, counts)
+    return np.array(list(known), object), rows
 
 
 def _tallied_by_value(

@@ -158,6 +158,7 @@ def frontier(table: Table, path: str | None = None, *, citations: bool = False) 
     central = next(row for row in shown if row.claim.trust == "central")
     axes.axhline(central.forecast.rmse, color=SOFT, linestyle="--", linewidth=1.2)
     points = [row for row in shown if row is not central]
+    points += [row for row in table.rows if row.name.startswith("sparse-")]
     if not citations:
         points = [row for row in points if not row.name.endswith("-published")]
     _draw_points(axes, points)
@@ -209,7 +210,11 @@ def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
     axes.grid(True, which="major", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set(xscale="log", yscale="log", xlabel="messages per user, on average")
-    axes.set_ylabel("error of the answer (RMSE, worst data)")
+    axes.set_ylabel(
+        f"error of a bucket of {counted(table.setting.error_at, 'user')} (RMSE)"
+        if table.query == "histogram"
+        else "error of the answer (RMSE, worst data)"
+    )
     axes.set_title(title_of(table), loc="left", color=INK, fontsize=11)
     axes.margins(0.08, 0.07)
     beyond = [
@@ -218,7 +223,12 @@ def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
         for row in table.rows
         if not _in_sight(row)
     ]
-    text = MARKS + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
+    bars = "\nBars: from the error of an empty bucket to that of the worst data."
+    text = (
+        MARKS
+        + (bars if table.query == "histogram" else "")
+        + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
+    )
     axes.text(0.0, -0.115, text, transform=axes.transAxes, fontsize=8, color=INK, va="top")
 
 
@@ -265,8 +275,13 @@ def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
         groups.setdefault(group, []).append(row)
     for named, members in groups.items():
         x = [row.forecast.messages_per_user for row in members]
-        y = [row.forecast.rmse for row in members]
+        y = [row.forecast.at_count for row in members]
         axes.scatter(x, y, s=42, zorder=4, **POINT_STYLES[named])
+    for row in rows:
+        ends = row.forecast.at_zero, row.forecast.rmse
+        if ends[0] < ends[1]:
+            colour = PURE if row.claim.pure else APPROXIMATE
+            axes.vlines(row.forecast.messages_per_user, *ends, colors=colour, linewidth=1, zorder=2)
 
 
 def _labelled(row: Row, citations: bool) -> Labelled:
@@ -274,6 +289,6 @@ def _labelled(row: Row, citations: bool) -> Labelled:
     return Labelled(
         text=row.title if citations else in_words(row.title).removesuffix(", calibrated"),
         x=row.forecast.messages_per_user,
-        y=row.forecast.rmse,
+        y=row.forecast.at_count,
         colour=colour,
     )

@@ -53,6 +53,8 @@ class Protocol(ABC, Generic[R_co]):
     """Whether the noise of absent users may be added to a batch."""
     encodes_alike: ClassVar[bool] = False
     """Whether `encode` draws nothing, so that equal values have equal codes."""
+    encodes_counted: ClassVar[bool] = False
+    """Whether `tally_of_counted` is much faster with all values at once, each once."""
     one_cell_each: ClassVar[bool] = False
     """Whether everybody holds 1 in one of all cells and 0 in the others."""
     epsilon: Fraction
@@ -140,6 +142,10 @@ class Protocol(ABC, Generic[R_co]):
     def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
         """The tally of the codes of values."""
         return self.tally(self.encode(values, entropy))
+
+    def tally_of_counted(self, values: Values, counts: Counts, entropy: Entropy = SYSTEM) -> Counts:
+        """The tally of different values, of which `counts[i]` users hold `values[i]`."""
+        return self.tally_of(np.repeat(values, counts), entropy)
 
     def group_tallies(self, tally: Counts) -> Iterable[Counts]:
         """For each group of cells, how many users of a tally have each of its codes."""
@@ -374,7 +380,20 @@ class Protocol(ABC, Generic[R_co]):
         add_up = self.one_cell_each and independent
         found = unlikely_counts(parts, add_up=add_up, independent=independent)
         if self.one_cell_each and not independent:
-            found += unlikely_total(self.cell_groups[0], batch)
+            found += self._unlikely_totals(batch)
+        return found
+
+    def _unlikely_totals(self, batch: Report) -> list[Unlikely]:
+        """A look at all messages to each group whose counters depend on each other: everybody has
+        a value in the only group there is, or in one of several."""
+        reports, end = batch.users - batch.absent, 0
+        found = []
+        for group in self.cell_groups:
+            first, end = end, end + group.counters
+            sent = int(batch.plus[first:end].sum() - batch.minus[first:end].sum())
+            fewest = reports if len(self.cell_groups) == 1 else 0
+            if not group.independent:
+                found += unlikely_total(group, sent, batch.users, fewest, reports)
         return found
 
 

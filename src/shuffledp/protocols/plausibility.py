@@ -21,7 +21,6 @@ import numpy as np
 from shuffledp.cells.base import Cell, CellGroup, Counts, Floats
 from shuffledp.numbers.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
 from shuffledp.numbers.exact import to_float
-from shuffledp.protocols.report import Report
 
 UP, DOWN = 1, -1
 
@@ -157,24 +156,23 @@ def unlikely_counts(
     return found
 
 
-def unlikely_total(group: CellGroup, batch: Report) -> list[Unlikely]:
-    """How far the messages of a group whose counters depend on each other are from the number that
-    is expected of users of whom each has one value.
-    Requires: the group has the moments of that number."""
-    users, holders = batch.users, batch.users - batch.absent
-    size = group.counters
-    sent = float(batch.plus[:size].sum() - batch.minus[:size].sum())
-    mean = users * to_float(lambda: group.members[0].cell.messages_per_user(0))
-    mean += holders * (to_float(group.messages_per_user) - mean / users)
+def unlikely_total(
+    group: CellGroup, sent: int, users: int, fewest: int, most: int
+) -> list[Unlikely]:
+    """How unlikely it is that the counters of a group, which depend on each other, get `sent`
+    messages in all from `users` users of whom `fewest` to `most` have a value.
+    Requires: the group has the moments of that number, which more values only raise."""
+    empty = to_float(lambda: group.members[0].cell.messages_per_user(0))
+    held = to_float(group.messages_per_user)
     found = []
-    for sign in (UP, DOWN):
+    for sign, holders in ((UP, most), (DOWN, fewest)):
 
-        def at(theta: Floats, sign: int = sign) -> Floats:
+        def at(theta: Floats, sign: int = sign, holders: int = holders) -> Floats:
             logs = group.log_total_moment(sign * theta, users, holders)
             assert logs is not None
             return np.asarray(logs)[None, :]
 
-        away = np.array([[sign * (sent - mean)]])
+        away = np.array([[sign * (sent - users * empty - holders * (held - empty))]])
         found.append(alone(Deviation(sign, away, at, math.sqrt(users))))
     return found
 

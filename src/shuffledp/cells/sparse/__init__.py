@@ -30,31 +30,57 @@ The interface, for protocols that are built on a sparse histogram:
     laws(cell.bucket_law, users, counts)          # `Laws`: masses of V for each true count
     at_least(cell.bucket_law, users, counts, tokens), at_most(…)   # tails of V, pair by pair
 
+Beside exact cells, some of which a user may hold instead (docs/mathematics.md §19, second form):
+
+    cell = plan_kept(KeptTask(users, buckets, up, down, expected, count), max_messages)
+    prove_kept(cell, up, down)                    # a value instead of none ≤ up, the reverse ≤ down
+    group = SparseBuckets(cell=cell)              # as above; K = 2·cell.cut + 1
+
 A protocol on one such group has ε = `group.replacement_loss`, whatever public or private coins map
 a user's label to a bucket.
 """
 
+from fractions import Fraction
+
+from shuffledp.cells.base import CellGroup
 from shuffledp.cells.kind import CellKind
-from shuffledp.cells.sparse.cell import NO_VALUE, SCHEMA, SparseBuckets, SparseCell
+from shuffledp.cells.sparse.cell import (
+    KEPT_SCHEMA,
+    NO_VALUE,
+    SCHEMA,
+    KeptCell,
+    SparseBuckets,
+    SparseCell,
+    UrnCell,
+)
 from shuffledp.cells.sparse.error import Laws, at_least, at_most, laws
+from shuffledp.cells.sparse.kept_search import KeptTask, plan_kept
 from shuffledp.cells.sparse.law import BucketLaw, exact_masses
-from shuffledp.cells.sparse.proof import SparseProof, prove
+from shuffledp.cells.sparse.proof import KeptProof, SparseProof, prove, prove_kept
 from shuffledp.cells.sparse.search import plan_sparse, search_buckets
+from shuffledp.errors import ParameterError
 
 __all__ = [
+    "KEPT_KIND",
     "KIND",
     "NO_VALUE",
     "BucketLaw",
+    "KeptCell",
+    "KeptProof",
+    "KeptTask",
     "Laws",
     "SparseBuckets",
     "SparseCell",
     "SparseProof",
+    "UrnCell",
     "at_least",
     "at_most",
     "exact_masses",
     "laws",
+    "plan_kept",
     "plan_sparse",
     "prove",
+    "prove_kept",
     "search_buckets",
 ]
 
@@ -65,4 +91,19 @@ KIND = CellKind(
     chosen_by="sparse",
     buckets=SparseBuckets.of,
     search_buckets=search_buckets,
+)
+
+
+def _only_beside(cell: KeptCell, buckets: int, up: Fraction, down: Fraction) -> CellGroup:
+    raise ParameterError(
+        "A kept cell is for the labels beside a list of heavy ones; give heavy, or another cell."
+    )
+
+
+KEPT_KIND = CellKind(
+    cell=KeptCell,
+    schema=KEPT_SCHEMA,
+    prove=prove_kept,
+    chosen_by="sparse",
+    buckets=_only_beside,
 )

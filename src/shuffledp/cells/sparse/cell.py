@@ -13,6 +13,9 @@ with the bucket x, or with no value, draws one of three branches:
     muted   with probability q:  J tokens by the urn alone
     jump    with probability o:  Z+1 tokens by the urn, nothing else
 
+A *kept* cell differs in its jump, which keeps the noise: J tokens by an urn and Z+1 by another
+one, at most 2Z+1 in all. Its two directions have separate losses, so it fits beside exact cells.
+
 Whether these numbers are private is not decided here but by a certificate.
 """
 
@@ -23,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flint import arb
@@ -63,10 +66,13 @@ STEPS_PER_CUT = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseCell(Cell):
+class UrnCell(Cell):
     """The randomizer of all buckets, and what the number of tokens in one of them says."""
 
-    kind: ClassVar[str] = "sparse"
+    keeps_noise: ClassVar[bool]
+    """Whether a user that jumps sends its noise tokens too."""
+    losses: ClassVar[tuple[str, ...]]
+    """The fields that say what a change may cost."""
     sends_minus: ClassVar[bool] = False
     bytes_per_copy: ClassVar[int] = 256
     largest: ClassVar[int] = 1  # type: ignore[misc]
@@ -75,14 +81,10 @@ class SparseCell(Cell):
     """m: how many honest users are guaranteed; together they carry the whole noise."""
     buckets: int
     """B."""
-    epsilon: Fraction
-    """What replacing a user's value costs; the certificate proves it."""
     decay: Fraction
     """β: the noise's masses fall by about this factor from one number of tokens to the next."""
     cut: int
     """Z: the most noise tokens of a user that does not jump."""
-    share: Fraction
-    """φ: the part of the jumps that pays for the cut of the noise; the rest pays for the value."""
     data: Fraction
     """p: the probability that a user sends its value."""
     muted: Fraction
@@ -94,8 +96,7 @@ class SparseCell(Cell):
         whole(self.users, "users", most=MOST_USERS)
         whole(self.buckets, "buckets", most=MOST_SPARSE_BUCKETS)
         whole(self.cut, "cut", least=0, most=MOST_SPARSE_CUT)
-        names = ("epsilon", "decay", "share", "data", "muted", "jump")
-        for name in names:
+        for name in self.fractions():
             number = getattr(self, name)
             if not isinstance(number, Fraction):
                 raise ParameterError(f"{name} must be given as a fraction.")
@@ -104,17 +105,21 @@ class SparseCell(Cell):
                     f"{name} may have at most {MOST_BITS:,} bits above and below the line; round "
                     "it."
                 )
-        check_epsilon(self.epsilon, "epsilon")
+        for name in self.losses:
+            check_epsilon(getattr(self, name), name)
         for name in ("decay", "data", "muted", "jump"):
             probability(getattr(self, name), name)
-        if not 0 < self.share <= 1:
-            raise ParameterError("share must lie above 0 and be at most 1.")
         if self.data + self.muted + self.jump != 1:
             raise ParameterError("data, muted and jump must add up to exactly 1.")
 
     @property
     def proof_steps(self) -> float:
         return STEPS_PER_CUT * (self.cut + 1.0)
+
+    @classmethod
+    def fractions(cls) -> tuple[str, ...]:
+        """The fields that are fractions, in the order of JSON."""
+        return (*cls.losses, "decay", "data", "muted", "jump")
 
     # The laws of a user's draws
 
@@ -146,17 +151,16 @@ class SparseCell(Cell):
         return bucket_law(self)
 
     @property
-    def up_loss(self) -> Fraction:
-        return self.epsilon
-
-    @property
     def most_messages(self) -> int:
-        """K = Z+1."""
-        return self.cut + 1
+        """K: Z+1, or 2Z+1 where a jump keeps the noise."""
+        return self.cut + 1 + (self.cut if self.keeps_noise else 0)
 
     def message_masses(self) -> list[Fraction]:
-        """P(a user without a value sends k tokens) for k = 0..Z+1."""
-        return [(1 - self.jump) * mass for mass in self.noise.masses()] + [self.jump]
+        """P(a user without a value sends k tokens) for k = 0..K."""
+        noise, jump = self.noise.masses(), self.jump
+        jumped = [Fraction(0)] * (self.cut + 1) + (noise if self.keeps_noise else [Fraction(1)])
+        kept = [*noise, *[Fraction(0)] * (len(jumped) - len(noise))]
+        return [(1 - jump) * a + jump * b for a, b in zip(kept, jumped, strict=True)]
 
     def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
         """The expected tokens of a user in *all* buckets, with a value unless 0 is given."""
@@ -234,41 +238,92 @@ class SparseCell(Cell):
             "kind": self.kind,
             "users": self.users,
             "buckets": self.buckets,
-            "epsilon": str(self.epsilon),
-            "decay": str(self.decay),
             "cut": self.cut,
-            "share": str(self.share),
-            "data": str(self.data),
-            "muted": str(self.muted),
-            "jump": str(self.jump),
+            **{name: str(getattr(self, name)) for name in self.fractions()},
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SparseCell:
-        names = ("epsilon", "decay", "share", "data", "muted", "jump")
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         return cls(
             users=data["users"],
             buckets=data["buckets"],
             cut=data["cut"],
-            **{name: Fraction(data[name]) for name in names},
+            **{name: Fraction(data[name]) for name in cls.fractions()},
         )
 
 
-SCHEMA = Record(
-    {
-        "kind": OneOf((SparseCell.kind,)),
-        "users": Whole(1, MOST_USERS),
-        "buckets": Whole(1, MOST_SPARSE_BUCKETS),
-        "epsilon": CELL_EPSILON,
-        "decay": PROBABILITY,
-        "cut": Whole(0, MOST_SPARSE_CUT),
-        "share": PROBABILITY,
-        "data": PROBABILITY,
-        "muted": PROBABILITY,
-        "jump": PROBABILITY,
-    }
-)
-"""What the JSON of a sparse cell may hold."""
+@dataclass(frozen=True, kw_only=True)
+class SparseCell(UrnCell):
+    """A cell for all buckets of a histogram: replacing any value, or none, costs the same."""
+
+    kind: ClassVar[str] = "sparse"
+    keeps_noise: ClassVar[bool] = False
+    losses: ClassVar[tuple[str, ...]] = ("epsilon",)
+
+    epsilon: Fraction
+    """What replacing a user's value costs; the certificate proves it."""
+    share: Fraction
+    """φ: the part of the jumps that pays for the cut of the noise; the rest pays for the value."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.share <= 1:
+            raise ParameterError("share must lie above 0 and be at most 1.")
+
+    @classmethod
+    def fractions(cls) -> tuple[str, ...]:
+        return (*super().fractions(), "share")
+
+    @property
+    def up_loss(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def down_loss(self) -> Fraction:
+        """What giving up a value costs: the same."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptCell(UrnCell):
+    """A cell for the buckets beside exact cells: a user may hold none of them, and taking up a
+    value and giving one up have separate losses."""
+
+    kind: ClassVar[str] = "kept"
+    keeps_noise: ClassVar[bool] = True
+    losses: ClassVar[tuple[str, ...]] = ("up", "down")
+
+    up: Fraction
+    """What a value instead of none costs; the certificate proves it."""
+    down: Fraction
+    """What none instead of a value costs; the certificate proves it."""
+
+    @property
+    def up_loss(self) -> Fraction:
+        return self.up
+
+    @property
+    def down_loss(self) -> Fraction:
+        """What giving up a value costs."""
+        return self.down
+
+
+def _schema(cell: type[UrnCell], *more: str) -> Record:
+    """What the JSON of a cell may hold."""
+    return Record(
+        {
+            "kind": OneOf((cell.kind,)),
+            "users": Whole(1, MOST_USERS),
+            "buckets": Whole(1, MOST_SPARSE_BUCKETS),
+            **dict.fromkeys(cell.losses, CELL_EPSILON),
+            "cut": Whole(0, MOST_SPARSE_CUT),
+            **dict.fromkeys(("decay", "data", "muted", "jump", *more), PROBABILITY),
+        }
+    )
+
+
+SCHEMA, KEPT_SCHEMA = _schema(SparseCell, "share"), _schema(KeptCell)
+"""What the JSON of a cell of each kind may hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +331,7 @@ class SparseBuckets(CellGroup):
     """All buckets of a sparse cell, of which a user holds one, or none at all. The code is the
     bucket's number, or −1 for no value."""
 
-    cell: SparseCell
+    cell: UrnCell
     independent: ClassVar[bool] = False
     replacement_rule: ClassVar[str] = "any replacement"
 
@@ -294,12 +349,14 @@ class SparseBuckets(CellGroup):
     @property
     def members(self) -> tuple[Member, ...]:
         cell = self.cell
-        return (Member(cell=cell, copies=cell.buckets, up=cell.epsilon, down=cell.epsilon),)
+        return (Member(cell=cell, copies=cell.buckets, up=cell.up_loss, down=cell.down_loss),)
 
     @property
     def replacement_loss(self) -> Fraction:
-        """Values, and no value, are replaced at the same price."""
-        return self.cell.epsilon
+        """Values, and no value, are replaced at the same price; where a jump keeps the noise, one
+        value is given up and another one taken up."""
+        cell = self.cell
+        return cell.up_loss + cell.down_loss if cell.keeps_noise else cell.up_loss
 
     @property
     def codes(self) -> int:
@@ -359,12 +416,16 @@ class SparseBuckets(CellGroup):
         return plus, np.zeros_like(plus)
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
-        """Users send J noise tokens, a holder one more with probability p, or Z+1 by a jump."""
+        """Users send J noise tokens, a holder one more with probability p; a jump sends Z+1, with
+        or without the noise."""
         cell, z = self.cell, self.cell.cut
         noise = np.array([float(mass) for mass in cell.noise.masses()])
         steps = np.expm1(np.multiply.outer(theta, np.arange(z + 2)))
         tokens, value = steps[:, :-1] @ noise, np.expm1(theta)
-        jumps = float(cell.jump) * steps[:, -1]
+        jumped = steps[:, -1]
+        if cell.keeps_noise:
+            jumped = jumped + tokens + jumped * tokens
+        jumps = float(cell.jump) * jumped
         without = np.log1p((1 - float(cell.jump)) * tokens + jumps)
         kept = value + tokens + value * tokens
         held = np.log1p(float(cell.data) * kept + float(cell.muted) * tokens + jumps)

@@ -18,26 +18,27 @@ from shuffledp.numbers.sampler import sampler, successes_by_bits
 from shuffledp.numbers.uniform import uniform_whole
 
 if TYPE_CHECKING:
-    from shuffledp.cells.sparse.cell import SparseCell
+    from shuffledp.cells.sparse.cell import UrnCell
 
 DATA, JUMP = 0, 2
-"""Branches of `SparseCell.branches`."""
+"""Branches of `UrnCell.branches`."""
 FEW_HOLDERS = 4_096
 """Up to this many users of a bucket, drawing each is faster than one binomial draw."""
 TOKENS_AT_ONCE = 1 << 22
 """About how many noise tokens are held at the same time."""
 
 
-def tokens(cell: SparseCell, code: int, entropy: Entropy) -> list[int]:
+def tokens(cell: UrnCell, code: int, entropy: Entropy) -> list[int]:
     """One user's tokens: branch, number of noise tokens, urn, in this order in every language."""
-    branch = sampler(cell.branches).draw_one(entropy)
+    branch, sent = sampler(cell.branches).draw_one(entropy), []
+    if branch != JUMP or cell.keeps_noise:
+        sent = urn(cell, sampler(cell.noise).draw_one(entropy), entropy)
     if branch == JUMP:
-        return urn(cell, cell.cut + 1, entropy)
-    sent = urn(cell, sampler(cell.noise).draw_one(entropy), entropy)
+        sent += urn(cell, cell.cut + 1, entropy)
     return [*sent, code] if branch == DATA and code >= 0 else sent
 
 
-def urn(cell: SparseCell, count: int, entropy: Entropy) -> list[int]:
+def urn(cell: UrnCell, count: int, entropy: Entropy) -> list[int]:
     """The buckets of `count` tokens by Pólya's urn.
 
     A number below B + i·m is a bucket if it is below B; the others are m for each earlier token.
@@ -51,13 +52,14 @@ def urn(cell: SparseCell, count: int, entropy: Entropy) -> list[int]:
     return found
 
 
-def tokens_of_all(cell: SparseCell, codes: Values, entropy: Entropy) -> tuple[Counts, Counts]:
+def tokens_of_all(cell: UrnCell, codes: Values, entropy: Entropy) -> tuple[Counts, Counts]:
     """(users, buckets) of the tokens of many users, each drawn on its own."""
     branch = sampler(cell.branches).draw(len(codes), entropy)
     jumpers = np.flatnonzero(branch == JUMP)
     noisy, sizes = sampler(cell.noise).events(len(codes), entropy)
-    kept = branch[noisy] != JUMP
-    noisy, sizes = noisy[kept], sizes[kept]
+    if not cell.keeps_noise:
+        kept = branch[noisy] != JUMP
+        noisy, sizes = noisy[kept], sizes[kept]
     senders = np.flatnonzero((branch == DATA) & (codes >= 0))
     drawn = urns(cell, np.concatenate([sizes, np.full(jumpers.size, cell.cut + 1)]), entropy)
     owners = np.concatenate([noisy, jumpers])[drawn[0]]
@@ -65,7 +67,7 @@ def tokens_of_all(cell: SparseCell, codes: Values, entropy: Entropy) -> tuple[Co
     return users, np.concatenate([np.asarray(codes)[senders].astype(np.int64), drawn[1]])
 
 
-def urns(cell: SparseCell, sizes: Counts, entropy: Entropy) -> tuple[Counts, Counts]:
+def urns(cell: UrnCell, sizes: Counts, entropy: Entropy) -> tuple[Counts, Counts]:
     """(urn, bucket) of every token of many urns, `sizes[u]` tokens in the urn u."""
     order = np.argsort(-sizes, kind="stable")  # those that go on are always the first ones
     ordered = sizes[order]
@@ -83,18 +85,20 @@ def urns(cell: SparseCell, sizes: Counts, entropy: Entropy) -> tuple[Counts, Cou
     return owners, buckets
 
 
-def aggregate(cell: SparseCell, tally: Counts, without: int, entropy: Entropy) -> Counts:
+def aggregate(cell: UrnCell, tally: Counts, without: int, entropy: Entropy) -> Counts:
     """The tokens in each bucket, from users of whom `tally[b]` hold b and `without` no value.
 
     A user's branch and noise do not depend on its value. So three things are drawn: who sends its
     value, bucket by bucket; how many of the other holders jump, each with probability o/(q+o), and
-    of those without a value, each with probability o; how many of the rest have J noise tokens.
+    of those without a value, each with probability o; how many of the rest (of all, if a jump keeps
+    the noise) have J noise tokens.
     """
     plus = sent_values(cell, tally, entropy)
     silent = int(tally.sum()) - int(plus.sum())
     jumps = successes_by_bits(silent, cell.jump / (cell.jump + cell.muted), entropy)
     jumps += successes_by_bits(without, cell.jump, entropy)
-    noisy = noise_sizes(cell, int(tally.sum()) + without - jumps, entropy)
+    quiet = 0 if cell.keeps_noise else jumps
+    noisy = noise_sizes(cell, int(tally.sum()) + without - quiet, entropy)
     for size, users in [*enumerate(noisy), (cell.cut + 1, jumps)]:
         step = max(1, TOKENS_AT_ONCE // max(size, 1))
         for begin in range(0, users if size else 0, step):
@@ -103,7 +107,7 @@ def aggregate(cell: SparseCell, tally: Counts, without: int, entropy: Entropy) -
     return plus
 
 
-def noise_sizes(cell: SparseCell, users: int, entropy: Entropy) -> list[int]:
+def noise_sizes(cell: UrnCell, users: int, entropy: Entropy) -> list[int]:
     """How many of `users` users have J noise tokens, for J = 0..Z: one binomial draw after the
     other, each among those that are left."""
     weights = cell.noise.whole_weights()
@@ -114,7 +118,7 @@ def noise_sizes(cell: SparseCell, users: int, entropy: Entropy) -> list[int]:
     return counts
 
 
-def sent_values(cell: SparseCell, tally: Counts, entropy: Entropy) -> Counts:
+def sent_values(cell: UrnCell, tally: Counts, entropy: Entropy) -> Counts:
     """How many holders of each bucket send their value: Bin(tally[b], p), independently."""
     tally = np.asarray(tally, np.int64)
     plus = np.zeros(len(tally), np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from shuffledp.cells.sparse.cell import SparseCell
+    from shuffledp.cells.sparse.cell import UrnCell
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Moments:
         return buckets * self.mean, buckets * without, self.variance_with + others * apart
 
 
-def moments(cell: SparseCell) -> Moments:
+def moments(cell: UrnCell) -> Moments:
     """The moments of docs/mathematics.md §19."""
     b, jumped = cell.buckets, cell.cut + 1
     p, q, o = cell.data, cell.muted, cell.jump
@@ -56,9 +56,20 @@ def moments(cell: SparseCell) -> Moments:
     r, rho = Fraction(1, cell.users), Fraction(b, cell.users)
     same = (r + 1) / (b * (rho + 1))  # P₂: two tokens of an urn lie in this bucket
     apart = r / (b * (rho + 1))  # one lies in this bucket, the other in that one
-    mean = ((1 - o) * one + o * jumped) / b
     noise_square = pairs * same + one / b
     jump_square = jumped * (jumped - 1) * same + Fraction(jumped, b)
+    if cell.keeps_noise:  # what a user adds to its noise is independent of it
+        added, further = o * jumped / b, o * jumped * (jumped - 1) * apart
+        noise = pairs * apart - (one / b) ** 2
+        return Moments(
+            mean=one / b + added,
+            variance=noise_square - (one / b) ** 2 + o * jump_square - added**2,
+            variance_with=noise_square - (one / b) ** 2 + p + o * jump_square - (p + added) ** 2,
+            covariance=noise + further - added**2,
+            covariance_with=noise + further - added * (p + added),
+            tokens=one + o * jumped,
+        )
+    mean = ((1 - o) * one + o * jumped) / b
     square = (1 - o) * noise_square + o * jump_square
     square_with = p * (noise_square + 2 * one / b + 1) + q * noise_square + o * jump_square
     product = ((1 - o) * pairs + o * jumped * (jumped - 1)) * apart
@@ -72,8 +83,8 @@ def moments(cell: SparseCell) -> Moments:
     )
 
 
-def exact_masses(cell: SparseCell) -> tuple[list[Fraction], list[Fraction]]:
-    """(P₀, P₁): P(k tokens in a bucket) for k = 0..Z+1, of a user that does not hold it and of one
+def exact_masses(cell: UrnCell) -> tuple[list[Fraction], list[Fraction]]:
+    """(P₀, P₁): P(k tokens in a bucket) for k = 0..K, of a user that does not hold it and of one
     that does, exactly."""
     noise, jumped = _parts(cell, Fraction(1, cell.users), cell.decay)
     noise, moved = [*noise, Fraction(0)], [Fraction(0), *noise]
@@ -83,9 +94,9 @@ def exact_masses(cell: SparseCell) -> tuple[list[Fraction], list[Fraction]]:
     return without, held
 
 
-def _parts(cell: SparseCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
-    """The masses of the noise tokens (0..Z) and of a jump's tokens (0..Z+1) in one bucket, or in
-    several together, in the arithmetic of `r` and `beta`."""
+def _parts(cell: UrnCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
+    """The masses of the noise tokens (0..K−1) and of all tokens of a user that jumps (0..K) in one
+    bucket, or in several together, in the arithmetic of `r` and `beta`."""
     own, others = [r / r], [r / r]  # c_k and s′_k
     here, rest, z = buckets * r, (cell.buckets - buckets) * r, cell.cut
     for k in range(z + 1):
@@ -95,7 +106,14 @@ def _parts(cell: SparseCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[
     noise = [own[k] * below[z - k] for k in range(z + 1)]
     jumped = [own[k] * others[z + 1 - k] for k in range(z + 2)]
     total, jumps = sum(noise), sum(jumped)
-    return [mass / total for mass in noise], [mass / jumps for mass in jumped]
+    noise, jumped = [mass / total for mass in noise], [mass / jumps for mass in jumped]
+    if cell.keeps_noise:
+        jumped = [
+            sum(noise[i] * jumped[k - i] for i in range(max(0, k - z - 1), min(k, z) + 1))
+            for k in range(2 * z + 2)
+        ]
+        noise += [r - r] * z
+    return noise, jumped
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,9 +129,9 @@ class BucketLaw:
     jump: float
     """o."""
     noise: Floats
-    """P(N = k) for k = 0..Z."""
+    """P(N = k) for k = 0..K−1."""
     jumped: Floats
-    """P(k of a jump's tokens are here) for k = 0..Z+1."""
+    """P(k tokens of a user that jumps are here) for k = 0..K."""
     mean: float
     """m₀: of a user that does not hold the bucket."""
     variance: float
@@ -123,12 +141,12 @@ class BucketLaw:
 
     @property
     def most(self) -> int:
-        """Z+1: the most tokens of a user."""
+        """K: the most tokens of a user."""
         return len(self.jumped) - 1
 
 
 @lru_cache(maxsize=16)
-def bucket_law(cell: SparseCell, buckets: int = 1) -> BucketLaw:
+def bucket_law(cell: UrnCell, buckets: int = 1) -> BucketLaw:
     """The masses with a relative error of about 10⁻¹³ each: all terms are positive. The law of
     several buckets together is that of a bucket which a user holds if it holds one of them."""
     noise, jumped = _parts(cell, 1 / cell.users, float(cell.decay), buckets)

@@ -5,7 +5,13 @@ Replacing any user's value by another one, or by none, costs at most ε among m 
     (i)   p·m·s_(Z+1)  ≤  φ·o·C·β·(e^ε − 1)
     (ii)  p            ≤  (1 − φ(m−1)/m)·q·β·(e^ε − 1).
 
-Both are decided with fractions: e^ε is replaced by a rational number below it.
+For a kept cell, a value instead of none costs at most u, and none instead of a value at most d, if
+
+    (iii)  p/β + q          ≤  e^u·(p + q)
+    (iv)   p·m·s_(Z+1)/β    ≤  (e^u − 1)·o
+    (v)    p + q            ≤  e^d·q.
+
+All are decided with fractions: e^ε is replaced by a rational number below it.
 """
 
 from __future__ import annotations
@@ -14,9 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
+from math import factorial
 from typing import Any
 
-from shuffledp.cells.sparse.cell import SparseCell
+from shuffledp.cells.sparse.cell import KeptCell, SparseCell
 from shuffledp.errors import PrivacyViolation
 from shuffledp.numbers.exact import at_precision, ball, show
 
@@ -24,6 +31,10 @@ SPARSE = "sparse histogram"
 JUMPS = "p·m·s_(Z+1) / (φ·o·C·β·(e^ε−1)) ≤ 1"
 MUTING = "p / ((1 − φ(m−1)/m)·q·β·(e^ε−1)) ≤ 1"
 STATEMENTS = {"jumps": JUMPS, "muting": MUTING}
+KEPT = "sparse histogram beside exact cells"
+TAKEN_UP = "(p/β + q) / (e^u·(p + q)) ≤ 1"
+KEPT_JUMPS = "p·m·s_(Z+1) / (β·(e^u − 1)·o) ≤ 1"
+GIVEN_UP = "(p + q) / (e^d·q) ≤ 1"
 EXPONENTIAL_BITS = 192
 
 
@@ -42,14 +53,27 @@ def spill(users: int, buckets: int, decay: Fraction, cut: int) -> Fraction:
     a^J·B(B+m)⋯(B+(J−1)m) / (J!·(b·m)^J)."""
     a, b = decay.as_integer_ratio()
     last = cut + 1
-    rising = [1]
-    for j in range(last):
-        rising.append(rising[-1] * a * (buckets + j * users))
+    rising = _rising(users, buckets, a, last)
     falling, total = 1, 0  # (Z+1)!/J!·(b·m)^(Z+1−J)
     for j in range(last, 0, -1):
         falling *= j * b * users
         total += rising[j - 1] * falling
     return Fraction(rising[last], total)
+
+
+def beyond_cut(users: int, buckets: int, decay: Fraction, cut: int) -> Fraction:
+    """s_(Z+1), from users and buckets; multiplied out as in `spill`."""
+    a, b = decay.as_integer_ratio()
+    last = cut + 1
+    return Fraction(_rising(users, buckets, a, last)[last], factorial(last) * (b * users) ** last)
+
+
+def _rising(users: int, buckets: int, a: int, last: int) -> list[int]:
+    """a^J·B(B+m)⋯(B+(J−1)m) for J = 0..last."""
+    found = [1]
+    for j in range(last):
+        found.append(found[-1] * a * (buckets + j * users))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +98,30 @@ class SparseProof:
 
     def summary(self) -> str:
         return f"{SPARSE}: jumps {show(float(self.jumps))}, muting {show(float(self.muting))} of 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptProof:
+    """The left sides of the three inequalities, each at most 1."""
+
+    up: Fraction
+    down: Fraction
+    lefts: tuple[tuple[str, Fraction], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **self.claims(),
+            "inequalities": [
+                {"statement": statement, "left": rounded_up(left), "right": "1"}
+                for statement, left in self.lefts
+            ],
+        }
+
+    def claims(self) -> dict[str, Any]:
+        return {"rule": KEPT, "up": str(self.up), "down": str(self.down)}
+
+    def summary(self) -> str:
+        return f"{KEPT}: {show(float(max(left for _, left in self.lefts)))} of 1"
 
 
 def rounded_up(number: Fraction, digits: int = 20) -> str:
@@ -116,3 +164,43 @@ def prove(
     if progress:
         progress(1)
     return SparseProof(epsilon=cell.epsilon, jumps=jumps, muting=muting)
+
+
+def prove_kept(
+    cell: KeptCell,
+    up: Fraction,
+    down: Fraction,
+    progress: Callable[[int], None] | None = None,
+) -> KeptProof:
+    """The proof that a value instead of none costs at most `up`, and none instead of a value at
+    most `down`.
+
+    Requires: at least `cell.users` users take part, each an exact draw of the randomizer.
+    Ensures: returned only if the three inequalities were decided, in fractions.
+    """
+    if up < cell.up or down < cell.down:
+        raise PrivacyViolation(
+            f"The cell is made for losses of {show(cell.up)} and {show(cell.down)}, but only "
+            f"{show(up)} and {show(down)} are allowed; plan it for less.",
+            {"up": str(cell.up), "down": str(cell.down)},
+        )
+    p, q, beta = cell.data, cell.muted, cell.decay
+    taken, given = exponential_below(cell.up), exponential_below(cell.down)
+    if taken <= 1:
+        raise PrivacyViolation("up is too small to be told from 0.", {})
+    beyond = beyond_cut(cell.users, cell.buckets, beta, cell.cut)
+    lefts = (
+        (TAKEN_UP, (p / beta + q) / (taken * (p + q))),
+        (KEPT_JUMPS, p * cell.users * beyond / (beta * (taken - 1) * cell.jump)),
+        (GIVEN_UP, (p + q) / (given * q)),
+    )
+    for statement, left in lefts:
+        if left > 1:
+            raise PrivacyViolation(
+                f"The inequality {statement} fails: its left side is {show(float(left), 12)}; "
+                f"raise {'jump' if statement == KEPT_JUMPS else 'muted'}.",
+                {"inequality": statement, "left": rounded_up(left)},
+            )
+    if progress:
+        progress(1)
+    return KeptProof(up=cell.up, down=cell.down, lefts=lefts)

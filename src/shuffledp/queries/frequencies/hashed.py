@@ -7,7 +7,8 @@ for privacy (docs/mathematics.md §19).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,15 +16,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp.cells.base import Counts, Values
+from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
 from shuffledp.cells.registry import cell_from_dict
 from shuffledp.cells.sparse import SparseBuckets, SparseCell
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol, R_co
-from shuffledp.queries.frequencies.hashing import checked_seed, new_hash_seed
+from shuffledp.queries.frequencies.hashing import checked_seed, distinct, new_hash_seed
 
 LEAST_BUCKETS, MOST_BUCKETS = 1 << 6, 1 << 23
+
+Coder = Callable[[Counts, Entropy], Counts]
+"""(positions of users' labels among different ones, entropy) → the bucket of each user."""
 
 
 def power_of_two_near(number: int) -> int:
@@ -50,6 +54,7 @@ class HashedProtocol(Protocol[R_co]):
     hash_seed: str
     """Public, and drawn anew for every batch."""
     loss_rule: ClassVar[str] = "any replacement"
+    encodes_counted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_seed(self.hash_seed)
@@ -85,6 +90,24 @@ class HashedProtocol(Protocol[R_co]):
         if np.ndim(value) != 0:
             raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
         return np.array([value], None if isinstance(value, int) else object)
+
+    @abstractmethod
+    def coder(self, labels: list[Any]) -> Coder:
+        """Draws the buckets of users who hold some of these different labels, each hashed once."""
+
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        """The bucket of each user, in a row that is drawn here."""
+        labels, places = distinct(values)
+        return self.coder(labels)(places, entropy)
+
+    def tally_of_counted(self, values: Values, counts: Counts, entropy: Entropy = SYSTEM) -> Counts:
+        code, ends = self.coder(values.tolist()), np.cumsum(counts)
+        tally, users = self.tally(np.zeros(0, np.int64)), int(ends[-1]) if len(ends) else 0
+        for begin in range(0, users, USERS_AT_ONCE):
+            part = np.arange(begin, min(begin + USERS_AT_ONCE, users))
+            codes = code(np.searchsorted(ends, part, side="right"), entropy)
+            np.add.at(tally, codes, 1)
+        return tally
 
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.cell.buckets).astype(np.int64, copy=False)

@@ -17,10 +17,10 @@ import numpy as np
 from shuffledp.cells.base import Counts, Values
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import Entropy
 from shuffledp.protocols.report import View
-from shuffledp.queries.frequencies.hashed import HashedProtocol, sparse_cell
-from shuffledp.queries.frequencies.hashing import checked_candidates, distinct, label_hashes
+from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
+from shuffledp.queries.frequencies.hashing import checked_candidates, label_hashes
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.frequencies.table import ROWS, Table
 from shuffledp.queries.histogram.protocol import Label
@@ -50,11 +50,15 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
         hashes = label_hashes(labels, self.seed)[:, :ROWS]
         return (hashes & np.uint64(self.row_buckets - 1)).astype(np.int64).T
 
-    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """The bucket of each user, in a row that is drawn here."""
-        labels, places = distinct(values)
-        rows = uniform_below(ROWS, len(places), entropy)
-        return rows * self.row_buckets + self.buckets_of(labels)[rows, places]
+    def coder(self, labels: list[Any]) -> Coder:
+        """A user's row is a coin."""
+        buckets = self.buckets_of(labels)
+
+        def code(places: Counts, entropy: Entropy) -> Counts:
+            rows = uniform_below(ROWS, len(places), entropy)
+            return np.asarray(rows * self.row_buckets + buckets[rows, places])
+
+        return code
 
     def parse(self, text: str) -> Label:
         numbers = bool(self.candidates) and isinstance(self.candidates[0], int)

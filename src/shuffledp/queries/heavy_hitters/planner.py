@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from shuffledp.cells.sparse import plan_sparse
+from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import ExactNumber, whole
 from shuffledp.plans.checks import checked_epsilon, checked_users
 from shuffledp.plans.plan import Plan
@@ -12,7 +13,7 @@ from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.queries.frequencies.hashed import power_of_two_near
 from shuffledp.queries.frequencies.hashing import new_hash_seed
 from shuffledp.queries.frequencies.planner import DEFAULT_COUNT, DEFAULT_MESSAGES
-from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
+from shuffledp.queries.heavy_hitters.protocol import FORECAST_CHARACTERS, HeavyHittersProtocol
 from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
 
 BUCKETS_PER_USER = 4
@@ -62,6 +63,11 @@ def plan_heavy_hitters(
         hash_seed=new_hash_seed(),
         id_bits=FEW_ID_BITS if come < FEW_USERS else ID_BITS,
     )
+    if protocol.finding(come).least_users(FORECAST_CHARACTERS[0]) > come:
+        raise PlanningError(
+            "No word would be found, not even one that everybody holds; give more users, a larger "
+            "epsilon or more messages."
+        )
     return Plan.of(
         protocol,
         Target.of(max_messages=most, padded=True, error_at=DEFAULT_COUNT),

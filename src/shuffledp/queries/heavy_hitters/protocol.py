@@ -15,15 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp.cells.base import Floats, Values
+from shuffledp.cells.base import Counts, Floats, Values
 from shuffledp.cells.sparse import laws
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below_each
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.exact import whole
 from shuffledp.protocols.report import View
-from shuffledp.queries.frequencies.hashed import HashedProtocol, sparse_cell
-from shuffledp.queries.frequencies.hashing import distinct
+from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
 from shuffledp.queries.frequencies.tails import Background
 from shuffledp.queries.heavy_hitters.decoder import FALSE_WORDS, Decoder
 from shuffledp.queries.heavy_hitters.estimates import estimated
@@ -59,17 +58,21 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
 
     # Values
 
-    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """The bucket of one row of each user's word; the row is drawn here."""
-        words, places = distinct(values)
-        if not all(type(word) is str for word in words):
+    def coder(self, labels: list[Any]) -> Coder:
+        """A user draws one row of its word."""
+        if not all(type(word) is str for word in labels):
             raise ValueOutOfRange(
                 "Words must be texts; nothing was randomized: convert the values first."
             )
-        ids = self.layout.ids(words)  # refuses halves of surrogate pairs
-        known = Words.of(words)
-        rows = uniform_below_each(known.rows[places], entropy)
-        return self.layout.buckets_of(ids[places], rows, known.symbols(places, rows))
+        ids = self.layout.ids(labels)  # refuses halves of surrogate pairs
+        known = Words.of(labels)
+        lengths = known.rows
+
+        def code(places: Counts, entropy: Entropy) -> Counts:
+            rows = uniform_below_each(lengths[places], entropy)
+            return self.layout.buckets_of(ids[places], rows, known.symbols(places, rows))
+
+        return code
 
     def parse(self, text: str) -> str:
         return text
@@ -135,18 +138,22 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         )
 
     def further_forecast(self, users: int) -> dict[str, Any]:
-        """From how many users on a word of so many letters is found with 95 %."""
+        """From how many users on a word is found with 95 %, by its length; None where that is more
+        than there are."""
         finding = self.finding(users)
+        least = {str(size): finding.least_users(size) for size in FORECAST_CHARACTERS}
         return {
-            "found_from": {str(size): finding.least_users(size) for size in FORECAST_CHARACTERS},
+            "found_from": {size: None if one > users else one for size, one in least.items()},
             "false_words": FALSE_WORDS,
         }
 
     def forecast_lines(self, users: int) -> list[tuple[str, str]]:
         found = self.further_forecast(users)["found_from"]
-        sizes = ", ".join(f"{size} letters: {least:,}" for size, least in found.items())
+        known = {size: least for size, least in found.items() if least is not None}
+        sizes = ", ".join(f"{size} letters: {least:,}" for size, least in known.items())
+        longer = "" if len(known) == len(found) else "; longer words are not found"
         return [
-            ("found from", f"{sizes} users on, each with a probability of 95 %"),
+            ("found from", f"{sizes} users on, each with a probability of 95 %{longer}"),
             ("false words", f"fewer than {FALSE_WORDS} expected in a result"),
         ]
 

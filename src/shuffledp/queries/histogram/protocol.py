@@ -2,11 +2,15 @@
 
 Replacing a user's label moves one bucket down and another one up, on independent randomness, so
 the loss is up + down. Every user takes part in every bucket, and each bucket mutes on its own.
+
+A public list of *heavy* labels may have exact cells beside a sparse part that all other labels
+share (docs/mathematics.md §19, second form). Whichever of the two a label leaves or enters, the
+loss is at most the larger loss upwards plus the larger loss downwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,16 +20,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.base import Cell, CellGroup, Counts, Values, check_one_value_each
+from shuffledp.cells.base import (
+    Buckets,
+    Cell,
+    CellGroup,
+    Counts,
+    Floats,
+    Values,
+    check_one_value_each,
+)
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
-from shuffledp.cells.sparse import SparseBuckets
+from shuffledp.cells.sparse import NO_VALUE, KeptCell, SparseBuckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.protocols.base import MOST_BUCKETS, Protocol
-from shuffledp.protocols.report import View
+from shuffledp.numbers.exact import counted
+from shuffledp.protocols.base import MOST_BUCKETS, Protocol, joined
+from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import HistogramResult
 
 Label = str | int
+BESIDE = "larger up + larger down"
+"""How losses of heavy labels and of others add up, in words."""
 
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
@@ -45,6 +60,22 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
         raise ParameterError("Two have the same label; give every bucket or group a different one.")
+    return names
+
+
+def checked_heavy(heavy: object, labels: tuple[Label, ...]) -> tuple[Label, ...]:
+    """Heavy labels: some of the labels, each once, and not all."""
+    if isinstance(heavy, str) or not isinstance(heavy, Iterable):
+        raise ParameterError("heavy must be a list of labels.")
+    found = islice(heavy, len(labels) + 1)
+    names = tuple(label.item() if isinstance(label, np.generic) else label for label in found)
+    known = set(labels) if names else set()
+    if any(name not in known for name in names):
+        raise ParameterError("Every heavy label must be one of the labels; add it there.")
+    if len(set(names)) < len(names):
+        raise ParameterError("A heavy label is named twice; name each once.")
+    if len(names) == len(labels):
+        raise ParameterError("All labels are heavy; leave heavy out for exact cells everywhere.")
     return names
 
 
@@ -94,9 +125,14 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     epsilon: Fraction
     cell: Cell
+    """Of every label; with heavy ones, of all others together."""
     labels: tuple[Label, ...]
     other: Label | None = None
     """The bucket that takes every unknown label; without one, an unknown label is an error."""
+    heavy: tuple[Label, ...] = ()
+    """Labels that have an exact cell each. Their counters are the first ones."""
+    heavy_cell: Cell | None = None
+    """The cell of each heavy label."""
     query: ClassVar[str] = "histogram"
     loss_rule: ClassVar[str] = "up + down"
     encodes_alike: ClassVar[bool] = True
@@ -104,26 +140,85 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def __post_init__(self) -> None:
         checked_labels(self.labels)
-        if self.cell.largest != 1 or self.cell.absent_value != 0:
-            raise ParameterError(
-                "A bucket needs a cell for the values 0 and 1, without a stand-in."
-            )
+        for cell in (self.cell, *([] if self.heavy_cell is None else [self.heavy_cell])):
+            if cell.largest != 1 or cell.absent_value != 0:
+                raise ParameterError(
+                    "A bucket needs a cell for the values 0 and 1, without a stand-in."
+                )
         if self.other is not None and self.other not in self.labels:
             raise ParameterError("The bucket for other labels must be one of the buckets.")
+        checked_heavy(self.heavy, self.labels)
         _ = self.cell_groups  # refuses cells that are not for buckets
 
     @cached_property
     def cell_groups(self) -> tuple[CellGroup, ...]:
-        up = self.cell.up_loss
-        return (group_of_buckets(self.cell, len(self.labels), up, self.epsilon - up),)
+        if self.heavy_cell is None and not self.heavy:
+            up = self.cell.up_loss
+            return (group_of_buckets(self.cell, len(self.labels), up, self.epsilon - up),)
+        cell, others = self.cell, len(self.labels) - len(self.heavy)
+        if self.heavy_cell is None or not isinstance(cell, KeptCell) or cell.buckets != others:
+            raise ParameterError(
+                "Heavy labels need a cell, and the others a kept cell with a bucket for each."
+            )
+        up, own = max(self.heavy_cell.up_loss, cell.up), self.heavy_cell.up_loss
+        exact = group_of_buckets(self.heavy_cell, len(self.heavy), own, self.epsilon - up)
+        if not isinstance(exact, Buckets) or exact.most_messages is None:
+            raise ParameterError(
+                "Heavy labels need cells that are independent of each other and send a bounded "
+                "number of messages (bounded)."
+            )
+        return exact, SparseBuckets(cell=cell)
 
     def loss(self) -> Fraction:
-        """One bucket goes down and one goes up."""
-        return sum((group.replacement_loss for group in self.cell_groups), start=Fraction(0))
+        """One bucket goes down and one goes up, each among the heavy ones or the others."""
+        if not self.heavy:
+            return self.cell_groups[0].replacement_loss
+        ups, downs = zip(*((member.up, member.down) for member in self.members), strict=True)
+        return Fraction(max(ups) + max(downs))
 
     @property
     def loss_in_words(self) -> str:
-        return self.cell_groups[0].replacement_rule
+        return BESIDE if self.heavy else self.cell_groups[0].replacement_rule
+
+    # Heavy labels and others have separate counters and codes
+
+    @cached_property
+    def _order(self) -> Counts:
+        """The label (its position) behind each counter."""
+        known = {label: place for place, label in enumerate(self.labels)}
+        heavy = np.array([known[label] for label in self.heavy], np.int64)
+        return np.concatenate([heavy, np.delete(np.arange(len(self.labels)), heavy)])
+
+    @cached_property
+    def _counter(self) -> Counts:
+        """The counter of each label."""
+        return np.argsort(self._order)
+
+    def group_codes(self, codes: Values) -> Iterable[Values]:
+        if not self.heavy:
+            yield codes
+            return
+        counters, listed = self._counter[codes], len(self.heavy)
+        yield np.minimum(counters, listed)  # which is the code of no exact cell
+        yield np.maximum(counters - listed, NO_VALUE)
+
+    def group_tallies(self, tally: Counts) -> Iterable[Counts]:
+        if not self.heavy:
+            yield tally
+            return
+        counters = tally[self._order]
+        yield counters[: len(self.heavy)]
+        yield counters[len(self.heavy) :]
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        if not self.heavy:
+            return super().aggregate_tally(tally, entropy)
+        users = int(tally.sum())
+        drawn: list[tuple[Counts, Counts]] = []
+        for group, own in zip(self.cell_groups, self.group_tallies(tally), strict=True):
+            assert isinstance(group, Buckets | SparseBuckets)
+            drawn.append(group.aggregate_with(own, users - int(own.sum()), entropy))
+        return self.whole_report(users, *joined(drawn), self.public_totals_of_tally(tally), entropy)
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         values = np.asarray(values)
@@ -146,22 +241,19 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
 
-    def group_tallies(self, tally: Counts) -> Iterable[Counts]:
-        yield tally
-
     def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
         (independent buckets may miss with 1 − confidence^(1/B) each, others with a B-th of
         1 − confidence)."""
         sums = view.plus - view.minus
-        values = self.cell.estimates(sums, view.users)
+        values = self._of_parts(lambda cell, own: cell.estimates(own, view.users), sums)
         joint = (1 - confidence) / len(sums)
-        if self.cell_groups[0].independent:
+        if all(group.independent for group in self.cell_groups):
             joint = -np.expm1(np.log(confidence) / len(sums))
-        low, high = self.cell.intervals(view.users, sums, 1 - confidence)
-        joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
         # the estimates themselves are no whole numbers: intervals reach to the next ones
         below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
+        low, high = self._ends(view.users, sums, 1 - confidence)
+        joint_low, joint_high = self._ends(view.users, sums, float(joint))
         return HistogramResult(
             labels=self.labels,
             values=values,
@@ -170,15 +262,42 @@ class HistogramProtocol(Protocol[HistogramResult]):
             joint_low=np.minimum(joint_low, below),
             joint_high=np.maximum(joint_high, above),
             confidence=confidence,
-            rmse=self.rmse(view.users, float(values.max())),
+            rmse=self._rmse_of(view.users, values),
             epsilon=self.epsilon,
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
         )
 
+    def _parts(self) -> Iterable[tuple[Cell, slice]]:
+        """The cells, and which counters belong to each."""
+        end = 0
+        for member in self.members:
+            first, end = end, end + member.copies
+            yield member.cell, slice(first, end)
+
+    def _of_parts(self, found: Callable[[Cell, Counts], Values], sums: Counts) -> Values:
+        """What each cell makes of its counters, in the order of the labels."""
+        parts = [found(cell, sums[part]) for cell, part in self._parts()]
+        return parts[0] if not self.heavy else np.concatenate(parts)[self._counter]
+
+    def _ends(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
+        """The ends of all intervals, in the order of the labels."""
+        parts = [cell.intervals(users, sums[part], outside) for cell, part in self._parts()]
+        low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+        return (low[self._counter], high[self._counter]) if self.heavy else (low, high)
+
+    def _rmse_of(self, users: int, values: Floats) -> float:
+        """The error of the label that errs most, by the estimates."""
+        counters = values[self._order] if self.heavy else values
+        return max(
+            cell.rmse(users, Fraction(min(max(float(counters[part].max()), 0), users)))
+            for cell, part in self._parts()
+        )
+
     def rmse(self, users: int, count: float | None = None) -> float:
-        """A bucket's root mean squared error at a true count; at the worst if none is given."""
+        """The root mean squared error of a bucket (with heavy labels, of another one) at a true
+        count; at the worst if none is given."""
         return self.cell.rmse(users, None if count is None else Fraction(min(max(count, 0), users)))
 
     def rmse_at_zero(self, users: int) -> float:
@@ -190,6 +309,15 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
         return self.cell.error_range(users, users, outside)
 
+    def further_forecast(self, users: int) -> dict[str, Any]:
+        return {} if self.heavy_cell is None else {"rmse_heavy": self.heavy_cell.rmse(users)}
+
+    def forecast_lines(self, users: int) -> list[tuple[str, str]]:
+        if self.heavy_cell is None:
+            return []
+        labels = counted(len(self.heavy), "label")
+        return [("heavy", f"RMSE {self.heavy_cell.rmse(users):,.3g} for {labels}, at any count")]
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "query": self.query,
@@ -197,20 +325,27 @@ class HistogramProtocol(Protocol[HistogramResult]):
             "cell": self.cell.to_dict(),
             "labels": self._written_labels(),
             "other": self.other,
+            **({} if self.heavy_cell is None else {"heavy": self._written_heavy()}),
         }
+
+    def _written_heavy(self) -> dict[str, Any]:
+        assert self.heavy_cell is not None
+        return {"labels": list(self.heavy), "cell": self.heavy_cell.to_dict()}
 
     def _written_labels(self) -> int | list[Label]:
         """The labels, or how many: a million numbers would make a long document."""
-        if isinstance(self.cell_groups[0], SparseBuckets) and self._numbered:
+        if isinstance(self.cell_groups[-1], SparseBuckets) and self._numbered:
             return len(self.labels)
         return list(self.labels)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        labels = data["labels"]
+        labels, heavy = data["labels"], data.get("heavy")
         return cls(
             epsilon=Fraction(data["epsilon"]),
             cell=cell_from_dict(data["cell"]),
             labels=tuple(range(labels) if isinstance(labels, int) else labels),
             other=data.get("other"),
+            heavy=() if heavy is None else tuple(heavy["labels"]),
+            heavy_cell=None if heavy is None else cell_from_dict(heavy["cell"]),
         )

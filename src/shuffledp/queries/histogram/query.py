@@ -15,7 +15,7 @@ from shuffledp.cells.search import CELL_CHOICES, checked_cell_choice
 from shuffledp.data.arrays import ColumnType, Values, as_label, as_labels
 from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.data.values import WORDS
-from shuffledp.documents.schema import Either, Listing, Nothing, Whole
+from shuffledp.documents.schema import Either, Listing, Nothing, Record, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import whole
 from shuffledp.plans.plan import Plan
@@ -24,11 +24,18 @@ from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import BaselineArguments, Grouping, Query, StudioWords, query
 from shuffledp.queries.by_group.query import FILTERED, filtered_label
 from shuffledp.queries.calls import call
-from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text, with_other
+from shuffledp.queries.checks import (
+    histogram_labels,
+    labels_of_type,
+    looks_typed,
+    truth_as_text,
+    with_other,
+)
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import (
     HistogramProtocol,
     Label,
+    checked_heavy,
     checked_labels,
     encode_labels,
 )
@@ -36,7 +43,13 @@ from shuffledp.queries.histogram.result import combined, of_histogram
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import BUCKET as BUCKET_JSON
 from shuffledp.queries.records import LABEL, protocol_record
-from shuffledp.queries.texts import LIST_WRITTEN, between_commas, labels_by_column, labels_or_number
+from shuffledp.queries.texts import (
+    LIST_WRITTEN,
+    between_commas,
+    labels_by_column,
+    labels_or_number,
+    listed,
+)
 
 RESERVED = f"the label {FILTERED}, which marks the rows that where leaves out"
 LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
@@ -55,12 +68,13 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
             "labels": Either((Whole(2, MOST_BUCKETS), Listing(LABEL, 2, MOST_BUCKETS))),
             "other": Either((Nothing(), *LABEL.schemas)),
         },
+        {"heavy": Record({"labels": Listing(LABEL, 1, MOST_BUCKETS), "cell": CELL})},
     ),
     result_json={"buckets": Listing(BUCKET_JSON, 2, MOST_BUCKETS)},
     studio=StudioWords(
         asks="how many people choose each answer",
         about="the number of people for each answer",
-        without=("domains", "error_at"),
+        without=("domains", "error_at", "heavy"),
     ),
 )
 class HistogramQuery(Query[HistogramResult]):
@@ -116,6 +130,18 @@ class HistogramQuery(Query[HistogramResult]):
             plans=True,
         ),
     ] = None
+    heavy: Annotated[
+        Iterable[Label],
+        Option(
+            "Frequent labels, known without the data, that get an exact cell each; all others "
+            "share a sparse part. `max_messages` then limits the whole report.",
+            "L,L,…",
+            read=listed,
+            written=LIST_WRITTEN,
+            as_column=True,
+            plans=True,
+        ),
+    ] = ()
     cell: Annotated[
         str,
         Option(
@@ -153,9 +179,9 @@ class HistogramQuery(Query[HistogramResult]):
             self._store(error_at=whole(self.error_at, "error_at", least=0))
         if self.by is not None or self.domains is not None:
             several = self.by is not None and self.domains is not None
-            if not several or self.labels is not None or self.other is not None:
+            if not several or self.labels is not None or self.other is not None or self.heavy:
                 raise ParameterError(
-                    "For several columns give by and domains, and neither labels nor other."
+                    "For several columns give by and domains, and no labels, other or heavy."
                 )
             return
         if self.labels is None:
@@ -164,7 +190,8 @@ class HistogramQuery(Query[HistogramResult]):
         names = histogram_labels(self.labels, other)
         if self.missing == BUCKET and MISSING_LABEL not in (*names, other):
             names = histogram_labels([*names, MISSING_LABEL], other)
-        self._store(labels=names, other=other)
+        heavy = self.heavy if isinstance(self.heavy, str) else as_labels(self.heavy)
+        self._store(labels=names, other=other, heavy=checked_heavy(heavy, with_other(names, other)))
 
     def as_asked(self) -> Query[HistogramResult]:
         return self if self.by is None else CrosstabQuery.of(self)
@@ -179,6 +206,8 @@ class HistogramQuery(Query[HistogramResult]):
             )
         if domains is not None:
             labels = combined([checked_labels(one) for one in domains.values()])
+        if isinstance(labels, int) and "heavy" in given:
+            given["heavy"] = labels_of_type(given["heavy"], "whole", None)
         return {**given, "buckets": labels}
 
     @property
@@ -202,7 +231,11 @@ class HistogramQuery(Query[HistogramResult]):
         named = tuple(truth_as_text(label) for label in self._named)
         labels = (*named, self.filtered_value)
         return FilteredHistogramQuery(
-            **{**self.options(), "where": None}, labels=labels, other=self.other, shown=self.buckets
+            **{**self.options(), "where": None},
+            labels=labels,
+            other=self.other,
+            heavy=tuple(truth_as_text(label) for label in self.heavy),
+            shown=self.buckets,
         )
 
     @property
@@ -211,15 +244,18 @@ class HistogramQuery(Query[HistogramResult]):
         return cast("tuple[Label, ...]", self.labels)
 
     def targets(self) -> dict[str, Any]:
-        return {**super().targets(), "error_at": self.error_at, "cell": self.cell}
+        asked = {**super().targets(), "error_at": self.error_at, "cell": self.cell}
+        return {**asked, "heavy": self.heavy} if self.heavy else asked
 
     def make_plan(self, users: int) -> Plan[HistogramResult]:
         return plan_histogram(users, self.epsilon, self.buckets, other=self.other, **self.targets())
 
     def for_planning(self) -> Self:
-        labels = tuple(truth_as_text(label) for label in self._named)
+        labels, heavy = (
+            tuple(truth_as_text(label) for label in some) for some in (self._named, self.heavy)
+        )
         other = None if self.other is None else truth_as_text(self.other)
-        return super().for_planning().changed(labels=labels, other=other)
+        return super().for_planning().changed(labels=labels, other=other, heavy=heavy)
 
     def prepare(self, values: Values) -> Values:
         # protocols have texts for true and false, because True and 1 are the same to Python
