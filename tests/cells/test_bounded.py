@@ -9,6 +9,7 @@ import pytest
 from bounded_exact import exact_message_masses, exact_moments
 from bounded_laws import (
     BIT,
+    BY_VALUE,
     DIGIT,
     RARE,
     branches,
@@ -29,7 +30,9 @@ from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float
 
 F = Fraction
-CELLS = pytest.mark.parametrize("cell", [DIGIT, BIT, RARE], ids=["digit", "bit", "rare"])
+CELLS = pytest.mark.parametrize(
+    "cell", [DIGIT, BIT, RARE, BY_VALUE], ids=["digit", "bit", "rare", "by value"]
+)
 
 
 @CELLS
@@ -67,7 +70,9 @@ def cell_draw(cell: BoundedCell, x: int, entropy: SeededEntropy) -> int:
 
 @pytest.mark.parametrize("path", ["total", "aggregate"])
 @pytest.mark.parametrize(
-    ("cell", "values"), [(DIGIT, [0, 2, 1, 2, 0]), (BIT, [0, 1, 1, 0])], ids=["digit", "bit"]
+    ("cell", "values"),
+    [(DIGIT, [0, 2, 1, 2, 0]), (BIT, [0, 1, 1, 0]), (BY_VALUE, [0, 1, 1, 1])],
+    ids=["digit", "bit", "by value"],
 )
 def test_sums_follow_the_convolution(cell: BoundedCell, values: list[int], path: str) -> None:
     entropy = SeededEntropy(f"sums {path} {cell}")
@@ -171,9 +176,9 @@ def test_the_moments_of_unlike_cells_differ() -> None:
 def test_probabilities_of_the_branches(cell: BoundedCell) -> None:
     total = sum(odds for odds, *_ in branches(cell, 0))
     assert cell.data_probability == 1 / total
-    muted = [cell.data_probability * odds for odds in cell.up.odds + cell.down.odds]
-    assert muted == [odds / total for odds in cell.up.odds + cell.down.odds]
-    assert cell.data_probability + sum(muted) == 1 and cell.mute.probability == sum(muted)
+    for x in range(cell.largest + 1):
+        muted = sum(odds for odds, *_ in branches(cell, x)[1:]) / total
+        assert cell.data_probability + muted == 1 and cell.mute.probability == muted
 
 
 @CELLS

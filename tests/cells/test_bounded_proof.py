@@ -67,6 +67,7 @@ def cell_of(data: dict[str, Any]) -> BoundedCell:
             cut=data["cut"],
             muted_cut=data["muted_cut"],
             odds=tuple(F(odds) for odds in data["odds"]),
+            ratio=F(data.get("ratio", 1)),
         )
 
     sides = {name: side(data[name]) for name in ("up", "down")}

@@ -102,8 +102,8 @@ class Direction:
             raise ParameterError("epsilon, decay, ratio and the odds must be given as fractions.")
         if any(max(map(int.bit_length, n.as_integer_ratio())) > MOST_BITS for n in numbers):
             raise ParameterError(
-                f"epsilon, decay, ratio and the odds may have at most {MOST_BITS:,} bits each above "
-                "and below the line; round them."
+                f"epsilon, decay, ratio and the odds may have at most {MOST_BITS:,} bits each "
+                "above and below the line; round them."
             )
         if max(self.odds) > LARGEST_ODDS:
             raise ParameterError(f"Each of the odds must be at most {show(LARGEST_ODDS)}.")
@@ -136,6 +136,8 @@ class Direction:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Direction:
         """The parameters behind `to_dict`."""
+        if data.get("ratio") == "1":
+            raise ParameterError("A ratio of 1 is left out; ask its author for a corrected file.")
         return cls(
             epsilon=Fraction(data["epsilon"]),
             decay=Fraction(data["decay"]),
@@ -357,11 +359,11 @@ class BoundedCell(CutCell, IndependentCell):
         super().__post_init__()
         if self.by_value and self.largest > 1:
             raise ParameterError("A ratio below 1 is for cells with the values 0 and 1.")
-        if self.by_value and self.up.lost_odds != self.down.lost_odds:
-            raise ParameterError(
-                "(1 − ratio)·odds must be the same in both directions: otherwise users with one "
-                "value would be muted more often than those with the other."
-            )
+
+    @property
+    def mutes_alike(self) -> bool:
+        """Whether users of every value are muted equally often."""
+        return not self.by_value or self.up.lost_odds == self.down.lost_odds
 
     def odds_at(self, value: int) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
         """The odds of the jumps upwards and downwards of a user with this value."""
@@ -377,6 +379,11 @@ class BoundedCell(CutCell, IndependentCell):
     @cached_property
     def data_probability(self) -> Fraction:
         """P: the chance that a user sends its value, the same for every value."""
+        if not self.mutes_alike:
+            raise ParameterError(
+                "(1 − ratio)·odds must be the same in both directions: otherwise users with one "
+                "value are muted more often than those with the other."
+            )
         return 1 / sum(sum(self.odds_at(0), start=()), start=Fraction(1))
 
     @cached_property

@@ -19,9 +19,10 @@ the muted users' noise at w. Any one of three rules is enough:
   The left side is convex in x, and beyond z it falls as I grows; so x = 0, x = D and I = w+1..z+1
   decide about all of them.
 
-Where the odds depend on the value (κ < 1, D = 1), β^(−D) − 1 above becomes β^(−1) − κ, and A becomes
-1 − κβ. A jump of this direction must not tell the value in the other one, so κ is at least the other
-direction's β; and users of both values are muted equally often, which the cell itself demands.
+Where the odds depend on the value (κ < 1, D = 1), β^(−D) − 1 above becomes β^(−1) − κ, and A
+becomes 1 − κβ. The jump itself is a sign of the value in the other direction, so κ is at least the
+other direction's β; and users of both values are muted equally often: (1−κ)·o is the same both
+ways.
 
 Every comparison is made in ball arithmetic, whose precision is raised until it is certain.
 """
@@ -274,7 +275,8 @@ def prove(
 
     Requires: at least `cell.users` users take part, each an exact draw of the cell's randomizer.
     Ensures: returns only if for each direction its epsilon is at most what is allowed, its
-    D·ln(1/β) is at most its epsilon, and a rule above holds, every comparison certain. Raises
+    D·ln(1/β) is at most its epsilon, its κ at least the other one's β, and a rule above holds,
+    every comparison certain, and if (1−κ)·o is the same in both directions. Raises
     `PrivacyViolation` with a witness where no rule holds; then the cell may or may not be private.
     Raises `Undecided` where a left side is too close to 1 for 8192 bits, or equal to it.
     """
@@ -282,6 +284,12 @@ def prove(
         prove_direction(cell, name, direction, allowed)
         for name, direction, allowed in (("up", cell.up, up), ("down", cell.down, down))
     ]
+    if not cell.mutes_alike:
+        refuse(
+            "Users with one value are muted more often than those with the other: (1 − κ)·o must "
+            "be the same in both directions.",
+            {"up": str(cell.up.lost_odds), "down": str(cell.down.lost_odds)},
+        )
     return BoundedProof(cell.most_messages, *proofs)
 
 

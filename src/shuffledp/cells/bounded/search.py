@@ -1,10 +1,11 @@
-"""The cheapest bounded cell for a target: for an error, or for a number of messages (MATH §12, §21).
+"""The cheapest bounded cell for a target: for an error, or for a number of messages.
 
-Floats propose the cuts (`Side`, `Pair`); the odds follow from them and are rounded up to short
-decimals. For values 0 and 1 each direction's κ is the least that is allowed, the other direction's
-β; where the two directions would then mute users of the two values unequally often, the κ of one of
-them is raised until they do not (`Pair.balanced`). Exact and ball arithmetic decide twice: `prove` about privacy, and the cell's mean squared
-error about the target. Where the last digit of the odds fails, they are raised and proved again.
+MATH §12 and §21. Floats propose the cuts (`Side`, `Pair`); the odds follow from them and are
+rounded up to short decimals. For values 0 and 1 each direction's κ is the least that is allowed,
+the other direction's β; where the two directions would then mute users of the two values unequally
+often, the κ of one of them is raised until they do not (`Pair.balanced`). Exact and ball arithmetic
+decide twice: `prove` about privacy, and the cell's mean squared error about the target. Where the
+last digit of the odds fails, they are raised and proved again.
 """
 
 from __future__ import annotations
