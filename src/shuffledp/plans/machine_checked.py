@@ -51,8 +51,6 @@ def _missing(certificate: Certificate) -> list[str]:
         for side in (cell.proof.up, cell.proof.down):
             if side.rule not in CHECKED_RULES:
                 missing[f"the rule '{side.rule}'"] = None
-            if side.ratio < 1:
-                missing["odds that depend on the value"] = None
     protocol = certificate.protocol
     if protocol.loss_in_words not in CHECKED_LOSSES:
         missing["groups that users draw"] = None

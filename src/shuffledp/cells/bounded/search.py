@@ -220,6 +220,7 @@ DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
 """Shares of ε for the way up that are looked at."""
+LEVEL = 1e-5  # how far (1 − κ)·o of two directions may differ; the lesser odds are then raised
 NEAR_ALIKE = 4  # totals looked at on each side of where two directions mute alike
 WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
 
@@ -263,22 +264,14 @@ class Pair:
         """Of two directions the one whose (1 − κ)·o is larger gets a larger κ; if no rule allows
         that, the other one gets larger odds."""
         wanted = less.lost_odds
-        if more.lost_odds <= wanted * (1 + 1e-12):
-            return more, less
-
-        def with_loss(loss: float) -> Muting | None:
-            return side.muting_with(more.cut, more.muted_cut, 1 - loss)
-
-        def fits(loss: float) -> bool:
-            found = with_loss(loss)
-            return found is not None and found.lost_odds >= wanted
-
-        loss = bisect(fits, 0.0, 1 - more.ratio, width=1e-9 * wanted / more.odds)
-        found = with_loss(loss)
-        lost = 0.0 if found is None else found.lost_odds
-        if found is None or lost > wanted * (1 + 1e-5):
-            return more, less.times(more.lost_odds / wanted)
-        return replace(found, ratio=1 - wanted / found.odds), less
+        found = more
+        while found.lost_odds > wanted * (1 + LEVEL):  # falls to where (1 − κ)·o(κ) is as wanted
+            lost = wanted / found.odds
+            again = side.muting_with(more.cut, more.muted_cut, 1 - lost)
+            if again is None:
+                return more, less.times(more.lost_odds / wanted)
+            found = again
+        return found, less
 
     def error(self, up: Muting, down: Muting) -> float:
         """The mean squared error with the worst data."""
