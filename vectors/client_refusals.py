@@ -108,6 +108,9 @@ LONG = [f"{10**395 + 7**place}/{10**394 + 3**place}" for place in range(400, 405
 """Fractions that are short enough each, without a short common denominator."""
 
 
+ONE = F(1)
+
+
 def claims(epsilon: str) -> Data:
     """Everything that a count says about ε, upwards and downwards."""
     own = {f"certificate.{name}": epsilon for name in ("epsilon", "loss", "protocol.epsilon")}
@@ -129,7 +132,7 @@ def weaker_odds(side: str) -> Callable[[Task], str]:
     return text
 
 
-def both_odds(factor: F, ratio: F = F(1)) -> Callable[[Task], str]:
+def both_odds(factor: F, ratio: F = ONE) -> Callable[[Task], str]:
     """All odds and ratios of a count multiplied: users of both values are muted equally often."""
 
     def text(task: Task) -> str:

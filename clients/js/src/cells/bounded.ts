@@ -1,7 +1,17 @@
 /** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
  * (docs/mathematics.md, "The bounded cell"). */
 import { fail, notPrivate } from "../errors.js";
-import { add, gcd, holds, ONE, over, same, times, ZERO, type Rational } from "../numbers/rational.js";
+import {
+  add,
+  gcd,
+  holds,
+  ONE,
+  over,
+  same,
+  times,
+  ZERO,
+  type Rational,
+} from "../numbers/rational.js";
 import { CutNoise, draw, finite, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { choice, exactly, list, record, whole } from "../schema.js";
 import { EPSILON, USERS, type CellKind, type IndependentCell, type MessageLaws } from "./base.js";

@@ -373,7 +373,8 @@ class Pair:
 
         middle = first_whole(enough, -1, self.up.size)
         near = range(middle - NEAR_ALIKE, middle + NEAR_ALIKE + 1)
-        yield from (up for up in near if up <= self.up.size and self.meets(up, down))
+        found = [up for up in near if up <= self.up.size and self.meets(up, down)]
+        yield from found or self._ups(down)
 
 
 @lru_cache(maxsize=16)
