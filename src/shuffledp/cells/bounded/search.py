@@ -46,13 +46,19 @@ class Muting:
     """Σ o_y·(z+y)."""
     squares: float
     """Σ o_y·(z+y)²."""
-    ratio: float
-    """κ: the odds of users whose value cannot change in this direction are κ times as large."""
+    lost: float
+    """1 − κ, to its last digits: the odds of users whose value cannot change in this direction are
+    κ times as large."""
+
+    @property
+    def ratio(self) -> float:
+        """κ."""
+        return 1 - self.lost
 
     @property
     def lost_odds(self) -> float:
         """(1 − κ)·o_1."""
-        return (1 - self.ratio) * self.odds
+        return self.lost * self.odds
 
     def times(self, factor: float) -> Muting:
         """With all odds so many times as large."""
@@ -143,18 +149,18 @@ class Side:
     def muting(self, z: int, w: int) -> Muting | None:
         """The muting that the cuts need, or None where no rule covers them."""
         if (z, w) not in self._muting:
-            self._muting[z, w] = self.muting_with(z, w, self.ratio)
+            self._muting[z, w] = self.muting_with(z, w, 1 - self.ratio)
         return self._muting[z, w]
 
-    def muting_with(self, z: int, w: int, ratio: float) -> Muting | None:
-        """The same with another κ."""
-        share = self.share(z, w, ratio) if z > w else float(z <= self.size)
-        return self._with_share(z, w, share, ratio) if share > 1e-9 else None
+    def muting_with(self, z: int, w: int, lost: float) -> Muting | None:
+        """The same with another κ, of which 1 − κ is given."""
+        share = self.share(z, w, 1 - lost) if z > w else float(z <= self.size)
+        return self._with_share(z, w, share, lost) if share > 1e-9 else None
 
-    def _with_share(self, z: int, w: int, share: float, ratio: float) -> Muting:
+    def _with_share(self, z: int, w: int, share: float, lost: float) -> Muting:
         # users·c_{z+1}·(C_w/C_z)·β^(1−D−1)/(φ(β^(−D)−κ)) with users·c_{z+1} = β^(z+1)·ρ_z/(z+1)
         first = float(self.powers[z + 1] * self.rho[z] / (z + 1))
-        first *= float(self.sums[w] / self.sums[z]) / (share * self.spare(ratio))
+        first *= float(self.sums[w] / self.sums[z]) / (share * self.spare(1 - lost))
         m0, m1, m2 = (first * moment for moment in self.moments)
         return Muting(
             cut=z,
@@ -163,7 +169,7 @@ class Side:
             odds=m0,
             jump=z * m0 + m1,
             squares=z * z * m0 + 2 * z * m1 + m2,
-            ratio=ratio,
+            lost=lost,
         )
 
     def best(self, total: int) -> Muting | None:
@@ -220,6 +226,7 @@ DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
 """Shares of ε for the way up that are looked at."""
+SMALLEST = 1e-300  # what a float is divided by
 LEVEL = 1e-5  # how far (1 − κ)·o of two directions may differ; the lesser odds are then raised
 NEAR_ALIKE = 4  # totals looked at on each side of where two directions mute alike
 WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
@@ -266,10 +273,9 @@ class Pair:
         wanted = less.lost_odds
         found = more
         while found.lost_odds > wanted * (1 + LEVEL):  # falls to where (1 − κ)·o(κ) is as wanted
-            lost = wanted / found.odds
-            again = side.muting_with(more.cut, more.muted_cut, 1 - lost)
+            again = side.muting_with(more.cut, more.muted_cut, wanted / found.odds)
             if again is None:
-                return more, less.times(more.lost_odds / wanted)
+                return more, less.times(more.lost_odds / max(wanted, SMALLEST))
             found = again
         return found, less
 
@@ -444,8 +450,8 @@ def direction_of(
     """A direction with short numbers, every rounding towards privacy."""
     first, decay = muting.first_odds * (1 + nudge), short_decay(epsilon, largest)
     ratio = least_ratio
-    if muting.ratio > float(least_ratio):
-        lost = round_to((1 - muting.ratio) * (1 - nudge), ODDS_DIGITS, up=False)
+    if muting.ratio > float(least_ratio) * (1 + 1e-12):
+        lost = round_to(muting.lost * (1 - nudge), ODDS_DIGITS, up=False)
         ratio = max(least_ratio, 1 - lost)
     return Direction(
         epsilon=epsilon,
