@@ -284,7 +284,11 @@ NUMBERS: list[tuple[str, str, Changes]] = [
     ("batches of fewer than the users", COUNT, {"batch.reports": 99}),
     ("leaves early without a top-up", COUNT, {"batch.at_least": 5}),
     ("waits without a top-up", COUNT, {"batch.wait_seconds": 5}),
-    ("leaves with more than it holds", COUNT, {"batch.top_up": "missing", "batch.at_least": 101}),
+    (
+        "leaves with more than it holds",
+        COUNT,
+        {"batch.top_up": "missing", "batch.at_least": 1_000_000},
+    ),
     ("a top-up for quantiles", "quantiles, bounded", {"batch.top_up": "full"}),
     ("publish noise for quantiles", "quantiles, bounded", {"publish_noise": "full"}),
 ]
