@@ -108,6 +108,9 @@ LONG = [f"{10**395 + 7**place}/{10**394 + 3**place}" for place in range(400, 405
 """Fractions that are short enough each, without a short common denominator."""
 
 
+ONE = F(1)
+
+
 def claims(epsilon: str) -> Data:
     """Everything that a count says about ε, upwards and downwards."""
     own = {f"certificate.{name}": epsilon for name in ("epsilon", "loss", "protocol.epsilon")}
@@ -129,15 +132,37 @@ def weaker_odds(side: str) -> Callable[[Task], str]:
     return text
 
 
-def cuts(cut: int, muted_cut: int, odds: str, messages: int) -> Data:
-    """Other cuts and odds upwards, and a most number of messages that agrees with them."""
-    return {
-        CELL + "up.cut": cut,
-        CELL + "up.muted_cut": muted_cut,
-        CELL + "up.odds.0": odds,
-        CLAIM + "proof.most_messages": messages,
-        "report_size": 50,
-    }
+def both_odds(factor: F, ratio: F = ONE) -> Callable[[Task], str]:
+    """All odds and ratios of a count multiplied: users of both values are muted equally often."""
+
+    def text(task: Task) -> str:
+        changes: Data = {}
+        for side in ("up", "down"):
+            given = cell(task)[side]
+            changes[f"{CELL}{side}.odds"] = [str(F(one) * factor) for one in given["odds"]]
+            changes[f"{CELL}{side}.ratio"] = str(F(given["ratio"]) * ratio)
+        return put(task, changes)
+
+    return text
+
+
+def cuts(cut: int, muted_cut: int, odds: str) -> Callable[[Task], str]:
+    """Other cuts and odds upwards that do not depend on the value, beside a way down that is
+    private, and a most number of messages that agrees with them."""
+
+    def text(task: Task) -> str:
+        data = json.loads(task.canonical())
+        known = data["certificate"]["protocol"]["cell"]
+        for side, new in (("up", (cut, muted_cut, odds)), ("down", (9, 9, "1000"))):
+            known[side].pop("ratio")
+            known[side] |= {"cut": new[0], "muted_cut": new[1], "odds": [new[2]]}
+        claim = data["certificate"]["cells"][0]["proof"]
+        claim["most_messages"] = cut + muted_cut + 19
+        claim["down"]["rule"] = "equal cuts"
+        data["report_size"] = 50
+        return text_of(data)
+
+    return text
 
 
 def sum_cuts(cut: int, muted_cut: int, messages: int) -> Data:
@@ -177,17 +202,25 @@ def two_claims(task: Task) -> str:
 
 
 NUMBERS: list[tuple[str, str, Changes]] = [
+    ("odds lower by a millionth", COUNT, both_odds(F(999_999, 10**6))),
+    ("odds at nine tenths of the rule", COUNT, both_odds(F(9, 10))),
+    ("a ratio a tenth below the decay", COUNT, both_odds(F(2), F(9, 10))),
+    ("a ratio of 0", COUNT, {CELL + "up.ratio": "0"}),
+    ("a ratio of 1", COUNT, {CELL + "up.ratio": "1", CELL + "down.ratio": "1"}),
+    ("a ratio above 1", COUNT, {CELL + "up.ratio": "2"}),
+    ("a ratio for values above 1", SUM, {CELL + "up.ratio": "1/2", CELL + "down.ratio": "1/2"}),
+    ("users of one value muted more often", COUNT, {CELL + "up.odds.0": "1000"}),
     ("odds upwards lower by a millionth", COUNT, weaker_odds("up")),
     ("odds downwards lower by a millionth", COUNT, weaker_odds("down")),
     ("odds lower by a millionth, equal cuts", SUM, weaker_odds("down")),
     ("noise that falls too fast", COUNT, {CELL + "up.decay": "1/3"}),
     ("noise that does not fall", COUNT, {CELL + "up.decay": "1"}),
     ("noise that is cut earlier", COUNT, {CELL + "up.cut": 3}),
-    ("a muted cut above the cut", COUNT, cuts(2, 6, "1", 17)),
+    ("a muted cut above the cut", COUNT, cuts(2, 6, "1")),
     # for these two a script of docs/mathematics.md §12 in fractions gave numbers that only the
     # inequality in question does not allow
-    ("a share above 1", COUNT, cuts(9, 5, "724277897/100000000000000", 23)),
-    ("only the last index fails", COUNT, cuts(3, 2, "24586729/1000000000", 14)),
+    ("a share above 1", COUNT, cuts(9, 5, "724277897/100000000000000")),
+    ("only the last index fails", COUNT, cuts(3, 2, "24586729/1000000000")),
     (
         "two users, different cuts",
         COUNT,
@@ -251,7 +284,11 @@ NUMBERS: list[tuple[str, str, Changes]] = [
     ("batches of fewer than the users", COUNT, {"batch.reports": 99}),
     ("leaves early without a top-up", COUNT, {"batch.at_least": 5}),
     ("waits without a top-up", COUNT, {"batch.wait_seconds": 5}),
-    ("leaves with more than it holds", COUNT, {"batch.top_up": "missing", "batch.at_least": 101}),
+    (
+        "leaves with more than it holds",
+        COUNT,
+        {"batch.top_up": "missing", "batch.at_least": 1_000_000},
+    ),
     ("a top-up for quantiles", "quantiles, bounded", {"batch.top_up": "full"}),
     ("publish noise for quantiles", "quantiles, bounded", {"publish_noise": "full"}),
 ]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from shuffledp.cells.bounded.cell import BoundedCell, Direction
-from shuffledp.cells.bounded.search import cheapest_bounded_cell
+from shuffledp.cells.bounded.search import Side, cheapest_bounded_cell
 from shuffledp.cells.search import CellTarget
+from shuffledp.numbers.exact import round_to
 from shuffledp.plans.target import laplace_variance
 
 Data = dict[str, Any]
@@ -37,6 +39,7 @@ def direction(side: Direction) -> Data:
         "cut": side.cut,
         "muted_cut": side.muted_cut,
         "odds": [str(odds) for odds in side.odds],
+        **({"ratio": str(side.ratio)} if side.ratio < 1 else {}),
     }
 
 
@@ -59,6 +62,40 @@ def lower_last_digit(data: Data) -> None:
 def lower_odds(data: Data) -> None:
     less = 1 - Fraction(1, 10**6)
     data["odds"] = [str(Fraction(odds) * less) for odds in data["odds"]]
+
+
+def scale_odds(data: Data, factor: Fraction) -> None:
+    """The odds of both directions, so that users of both values are still muted equally often."""
+    for side in ("up", "down"):
+        odds = data["cell"][side]["odds"]
+        data["cell"][side]["odds"] = [str(Fraction(one) * factor) for one in odds]
+
+
+def lower_ratios(data: Data) -> None:
+    """κ a tenth too small in both directions, with odds that are large enough for it."""
+    for side in ("up", "down"):
+        ratio = Fraction(data["cell"][side]["ratio"]) * Fraction(9, 10)
+        data["cell"][side]["ratio"] = str(ratio)
+    scale_odds(data, Fraction(2))
+
+
+def unequal_totals(data: Data) -> None:
+    """Larger odds in one direction alone, so that the totals of the two values differ."""
+    odds = data["cell"]["up"]["odds"]
+    data["cell"]["up"]["odds"] = [str(Fraction(one) * Fraction(11, 10)) for one in odds]
+
+
+def for_any_value(cell: BoundedCell) -> BoundedCell:
+    """Longer cuts with odds that do not depend on the value: what was planned before 0.3."""
+
+    def side(given: Direction) -> Direction:
+        cut, muted_cut = given.cut + 1, given.muted_cut + 1
+        muting = Side(cell.users, 1, float(given.decay), cut + 4).muting(cut, muted_cut)
+        assert muting is not None
+        odds = round_to(muting.first_odds * (1 + 1e-8), 10, up=True)
+        return replace(given, cut=cut, muted_cut=muted_cut, odds=(odds,), ratio=Fraction(1))
+
+    return replace(cell, up=side(cell.up), down=side(cell.down))
 
 
 def shorter(name: str) -> Callable[[Data], None]:
@@ -100,6 +137,16 @@ ATTACKS: dict[str, Callable[[Data], None]] = {
 }
 
 
+BY_VALUE_ATTACKS: dict[str, Callable[[Data], None]] = {
+    "ratio a tenth too small": lower_ratios,
+    "ratio of 0": in_side("up", lambda data: data.update(ratio="0")),
+    "ratio above 1": in_side("up", lambda data: data.update(ratio="11/10")),
+    "no ratio in one direction": in_side("up", lambda data: data.pop("ratio")),
+    "unequal totals": unequal_totals,
+    "odds at 0.9 of the rule": lambda data: scale_odds(data, Fraction(9, 10)),
+}
+
+
 def main() -> None:
     entries = []
     for name, (users, largest, up, down) in CELLS.items():
@@ -117,7 +164,10 @@ def main() -> None:
         cell = cheapest_bounded_cell(task)
         whole = entry(name, cell, *losses)
         entries.append(whole)
-        for attack, damage in ATTACKS.items() if name in ("count", "integers") else ():
+        if name == "count":
+            entries.append(entry("count with odds for any value", for_any_value(cell), *losses))
+        attacks = ATTACKS if name in ("count", "integers") else {}
+        for attack, damage in (attacks | (BY_VALUE_ATTACKS if name == "count" else {})).items():
             damaged = copy.deepcopy(whole)
             damage(damaged)
             entries.append(damaged | {"name": f"{name}: {attack}", "holds": False})

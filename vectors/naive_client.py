@@ -32,7 +32,10 @@ DUMMY = 0xFFFFFFFF
 
 def bounded_cell(cell: Data, value: int, words: Words) -> tuple[int, int]:
     up, down, largest, share = cell["up"], cell["down"], cell["largest"], F(1, cell["users"])
-    odds = [F(text) for text in up["odds"] + down["odds"]]
+    rise, fall = F(up.get("ratio", 1)), F(1)
+    if value == 0:
+        rise, fall = F(1), F(down.get("ratio", 1))
+    odds = [rise * F(text) for text in up["odds"]] + [fall * F(text) for text in down["odds"]]
     up_cut, down_cut, v = up["cut"], down["cut"], value
     if bernoulli(1 - 1 / sum(odds, start=F(1))).draw(words):
         branch = finite(odds).draw(words)

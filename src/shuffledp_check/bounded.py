@@ -132,10 +132,13 @@ class Direction:
         self.epsilon, self.beta = Fraction(data["epsilon"]), Fraction(data["decay"])
         self.z, self.w = data["cut"], data["muted_cut"]
         self.odds = [Fraction(odds) for odds in data["odds"]]
+        self.ratio = Fraction(data.get("ratio", 1))  # κ
         if not (type(self.z) is int and type(self.w) is int and 0 <= self.w <= self.z <= LONGEST):
             raise Rejected("the cuts are outside their domain")
         if not (0 < self.beta < 1 and 0 < self.epsilon <= 1000):
             raise Rejected("the decay or the loss is outside its domain")
+        if "ratio" in data and (not 0 < self.ratio < 1 or largest > 1):
+            raise Rejected("the ratio is outside its domain")
         if len(self.odds) != largest or min(self.odds) <= 0:
             raise Rejected("one odds above 0 is needed for each value above 0")
         common = 1
@@ -170,7 +173,7 @@ class Direction:
         return PER_INDEX
 
     def share(self) -> High:
-        """At least φ = max over y of m·c_{z+1}·(C_w/C_z)·β^(y−D−1)/(o_y(β^(−D) − 1))."""
+        """At least φ = max over y of m·c_{z+1}·(C_w/C_z)·β^(y−D−1)/(o_y(β^(−D) − κ))."""
         top, bottom = self.beta.numerator, self.beta.denominator * self.m
         high, low = High(1), Low(1)  # c_j between low and high
         upper, lower, at_w = High(0), Low(0), High(0)
@@ -198,8 +201,8 @@ class Direction:
         return result
 
     def spare(self) -> Low:
-        """At most A = 1 − β^D."""
-        return Low(1).minus(self.power(self.d))
+        """At most A = 1 − κβ^D."""
+        return Low(1).minus(self.power(self.d) * self.ratio)
 
     def ratios(self) -> list[High]:
         """At least ρ_0, ρ_1, …, ρ_z."""
@@ -310,6 +313,10 @@ class BoundedCell:
         is none."""
         if self.up.epsilon > up or self.down.epsilon > down:
             raise Rejected("a direction's loss exceeds what it may cost")
+        if self.up.ratio < self.down.beta or self.down.ratio < self.up.beta:
+            raise Rejected("a direction's ratio is below the other one's decay")
+        if (1 - self.up.ratio) * self.up.odds[0] != (1 - self.down.ratio) * self.down.odds[0]:
+            raise Rejected("users with one value are muted more often than those with the other")
         return {
             "most_messages": self.most_messages,
             "up": {"rule": self.check_up()},

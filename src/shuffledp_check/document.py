@@ -180,15 +180,16 @@ PROBABILITY = rational(0, 1)
 ODDS = rational(0, LARGEST_ODDS)
 BOUND = rational(-LARGEST_BOUND, LARGEST_BOUND)
 LABEL = label(2**63 - 1)
-DIRECTION = record(
-    {
-        "epsilon": EPSILON,
-        "decay": PROBABILITY,
-        "cut": whole(0, LONGEST),
-        "muted_cut": whole(0, LONGEST),
-        "odds": listing(ODDS, 1, LONGEST),
-    }
-)
+SIDE: dict[str, Check] = {
+    "epsilon": EPSILON,
+    "decay": PROBABILITY,
+    "cut": whole(0, LONGEST),
+    "muted_cut": whole(0, LONGEST),
+    "odds": listing(ODDS, 1, LONGEST),
+}
+DIRECTION = record(SIDE)
+BY_VALUE = record(SIDE, {"ratio": PROBABILITY})
+"""A direction whose odds may depend on the user's value."""
 BOUNDED: dict[str, Check] = {
     "kind": constant("bounded"),
     "users": whole(1, MOST_USERS),
@@ -210,7 +211,7 @@ CELLS = {
             "stand_in": whole(0, 10**6),
         }
     ),
-    "bounded": record(BOUNDED),
+    "bounded": record({**BOUNDED, "up": BY_VALUE, "down": BY_VALUE}),
     "sparse": record(
         {
             "kind": constant("sparse"),

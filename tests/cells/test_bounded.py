@@ -9,6 +9,7 @@ import pytest
 from bounded_exact import exact_message_masses, exact_moments
 from bounded_laws import (
     BIT,
+    BY_VALUE,
     DIGIT,
     RARE,
     branches,
@@ -29,7 +30,9 @@ from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float
 
 F = Fraction
-CELLS = pytest.mark.parametrize("cell", [DIGIT, BIT, RARE], ids=["digit", "bit", "rare"])
+CELLS = pytest.mark.parametrize(
+    "cell", [DIGIT, BIT, RARE, BY_VALUE], ids=["digit", "bit", "rare", "by value"]
+)
 
 
 @CELLS
@@ -61,13 +64,29 @@ def test_a_device_draws_the_same_law() -> None:
     assert p_value(draws, masses(sent(BIT, 1), DIGIT.most_messages)) < 1e-4
 
 
+def test_a_device_whose_odds_depend_on_its_value() -> None:
+    """The twin: odds that do not."""
+    entropy = SeededEntropy("device by value")
+    other = replace(
+        BY_VALUE,
+        up=replace(BY_VALUE.up, ratio=F(1)),
+        down=replace(BY_VALUE.down, ratio=F(1)),
+    )
+    for x in (0, 1):
+        draws = np.array([cell_draw(BY_VALUE, x, entropy) for _ in range(20_000)])
+        assert p_value(draws, masses(sent(BY_VALUE, x), BY_VALUE.most_messages)) > 1e-4
+        assert p_value(draws, masses(sent(other, x), BY_VALUE.most_messages)) < 1e-4
+
+
 def cell_draw(cell: BoundedCell, x: int, entropy: SeededEntropy) -> int:
     return cell.randomize(x, entropy)[0]
 
 
 @pytest.mark.parametrize("path", ["total", "aggregate"])
 @pytest.mark.parametrize(
-    ("cell", "values"), [(DIGIT, [0, 2, 1, 2, 0]), (BIT, [0, 1, 1, 0])], ids=["digit", "bit"]
+    ("cell", "values"),
+    [(DIGIT, [0, 2, 1, 2, 0]), (BIT, [0, 1, 1, 0]), (BY_VALUE, [0, 1, 1, 1])],
+    ids=["digit", "bit", "by value"],
 )
 def test_sums_follow_the_convolution(cell: BoundedCell, values: list[int], path: str) -> None:
     entropy = SeededEntropy(f"sums {path} {cell}")
@@ -87,19 +106,22 @@ def test_sums_follow_the_convolution(cell: BoundedCell, values: list[int], path:
     assert p_value(np.array(found), sums(cell, [*values[1:], 1])) < 1e-4
 
 
+@pytest.mark.parametrize("cell", [BIT, BY_VALUE], ids=["bit", "by value"])
 @pytest.mark.parametrize("held", [1 << 18, 0.5], ids=["many cells at once", "cell by cell"])
-def test_copies_follow_the_convolution(held: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_follow_the_convolution(
+    cell: BoundedCell, held: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bounded_draws, "EVENTS_AT_ONCE", held)
     entropy, runs = SeededEntropy(f"copies {held}"), 200_000 if held > 1 else 4000
     ones = np.tile([0, 1, 3], runs)
-    found, none = BIT.aggregate_copies(ones, 4, entropy)
+    found, none = cell.aggregate_copies(ones, 4, entropy)
     assert not none.any()
     for count in (0, 1, 3):
         draws = found[ones == count]
         values = [1] * count + [0] * (4 - count)
-        assert p_value(draws, sums(BIT, values)) > 1e-4
-        assert p_value(draws, sums(BIT, values, muted_like_others=True)) < 1e-3
-        assert p_value(draws, sums(BIT, [*values[1:], 1 - values[0]])) < 1e-4
+        assert p_value(draws, sums(cell, values)) > 1e-4
+        assert p_value(draws, sums(cell, values, muted_like_others=True)) < 1e-3
+        assert p_value(draws, sums(cell, [*values[1:], 1 - values[0]])) < 1e-4
     pairs = found.reshape(-1, 3)
     assert abs(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1]) < 5 / runs**0.5  # independent cells
 
@@ -171,9 +193,9 @@ def test_the_moments_of_unlike_cells_differ() -> None:
 def test_probabilities_of_the_branches(cell: BoundedCell) -> None:
     total = sum(odds for odds, *_ in branches(cell, 0))
     assert cell.data_probability == 1 / total
-    muted = [cell.data_probability * odds for odds in cell.up.odds + cell.down.odds]
-    assert muted == [odds / total for odds in cell.up.odds + cell.down.odds]
-    assert cell.data_probability + sum(muted) == 1 and cell.mute.probability == sum(muted)
+    for x in range(cell.largest + 1):
+        muted = sum(odds for odds, *_ in branches(cell, x)[1:]) / total
+        assert cell.data_probability + muted == 1 and cell.mute.probability == muted
 
 
 @CELLS

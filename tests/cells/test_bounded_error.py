@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from bounded_laws import BIT, DIGIT, RARE, direction, sums
+from bounded_laws import BIT, BY_VALUE, DIGIT, RARE, direction, sums
 
 from shuffledp.cells.bounded import error as bounded_error
 from shuffledp.cells.bounded.cell import BoundedCell
@@ -43,7 +43,9 @@ def counting(users: int) -> BoundedCell:
     return BoundedCell(users=users, largest=1, up=side, down=side)
 
 
-@pytest.mark.parametrize(("cell", "users"), [(BIT, 4), (BIT, 7), (DIGIT, 3), (DIGIT, 5)])
+@pytest.mark.parametrize(
+    ("cell", "users"), [(BIT, 4), (BIT, 7), (DIGIT, 3), (DIGIT, 5), (BY_VALUE, 4), (BY_VALUE, 9)]
+)
 def test_the_law_is_that_of_the_enumeration(cell: BoundedCell, users: int) -> None:
     totals = np.arange(users * cell.largest + 1)
     found = laws(cell, users, totals)
@@ -72,7 +74,9 @@ def test_the_widest_case_is_the_widest() -> None:
 
 
 @pytest.mark.parametrize("outside", [0.05, 0.3])
-@pytest.mark.parametrize("cell", [BIT, replace(RARE, users=6)], ids=["bit", "rare"])
+@pytest.mark.parametrize(
+    "cell", [BIT, replace(RARE, users=6), BY_VALUE], ids=["bit", "rare", "by value"]
+)
 def test_coverage_is_exact_for_counts(cell: BoundedCell, outside: float) -> None:
     """Every outcome of six users, by enumeration; a narrower interval misses too often."""
     users = 6
@@ -149,7 +153,9 @@ def test_a_negative_estimate_keeps_its_interval() -> None:
     assert interval(cell, users, users * cell.base - 9, 0.05)[1] < 0
 
 
-@pytest.mark.parametrize("cell", [BIT, RARE, DIGIT], ids=["bit", "rare", "digit"])
+@pytest.mark.parametrize(
+    "cell", [BIT, RARE, DIGIT, BY_VALUE], ids=["bit", "rare", "digit", "by value"]
+)
 def test_the_law_at_the_end_decides(cell: BoundedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals whose ends are looked at with the law at the estimate are the very same."""
     messages = np.arange(40 * cell.base - 40, 40 * cell.base + 90)

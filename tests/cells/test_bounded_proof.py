@@ -67,6 +67,7 @@ def cell_of(data: dict[str, Any]) -> BoundedCell:
             cut=data["cut"],
             muted_cut=data["muted_cut"],
             odds=tuple(F(odds) for odds in data["odds"]),
+            ratio=F(data.get("ratio", 1)),
         )
 
     sides = {name: side(data[name]) for name in ("up", "down")}
@@ -185,10 +186,11 @@ def test_every_index_and_value_is_covered_by_the_ends() -> None:
 
 def test_what_the_proof_says() -> None:
     data = prove(planned(), F(1), F(1)).to_dict()
-    assert data["most_messages"] == 31
+    assert data["most_messages"] == 27
     for side in (data["up"], data["down"]):
         assert F(side["loss"]["left"]) <= F(side["loss"]["right"]) == 1
         assert side["rule"] == "per index"
+        assert F(side["ratio"]["left"]) <= F(side["ratio"]["right"]) < 1
         lefts = [F(entry["left"]) for entry in side["inequalities"]]
         assert max(lefts) <= 1 < max(lefts) + F(1, 10**6)  # tight, and written on the safe side
     json.dumps(data)

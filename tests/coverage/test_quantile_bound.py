@@ -116,7 +116,7 @@ def test_laws_of_buckets() -> None:
     means = [
         float(sum((k * mass for k, mass in enumerate(law)), start=arb(0))) for law in (none, some)
     ]
-    kept = float(cell.data_probability)
+    kept = float(cell.moments().kept)
     assert means[1] - means[0] == pytest.approx(9 * kept, rel=1e-9)
     assert float(affinity(none, none)) == pytest.approx(1, abs=1e-9)
     assert float(affinity(none, some)) < 0.9

@@ -64,12 +64,13 @@ def planned(
 
 
 COUNTS = [
-    ("1", "1/2", 100, 21),
-    ("1", "1/2", 10**4, 31),
-    ("1", "1/2", 10**6, 41),
-    ("1", "1/10", 10**6, 44),
-    ("1/10", "1/2", 10**6, 398),
-    ("1", "1/2", 10**9, 55),
+    ("1", "1/2", 100, 17),
+    ("1", "1/2", 10**4, 27),
+    ("1", "1/2", 10**6, 37),
+    ("1", "1/10", 10**6, 41),
+    ("1/10", "1/2", 10**4, 267),
+    ("1/10", "1/2", 10**6, 367),
+    ("1", "1/2", 10**9, 53),
     ("1", "1/2", 10**12, 69),
 ]
 
@@ -85,11 +86,14 @@ def test_counts_within_their_error_and_at_most_so_many_messages(
 
 
 @pytest.mark.parametrize(
-    ("overhead", "users", "most"), [("1/2", 10**4, 15), ("1/2", 10**6, 20), ("1/10", 10**6, 22)]
+    ("overhead", "users", "most"),
+    [("1/2", 100, 8), ("1/2", 10**4, 13), ("1/2", 10**6, 18), ("1/10", 10**6, 20)],
 )
 def test_messages_on_average(overhead: str, users: int, most: int) -> None:
+    """Of users who hold 0; those who hold 1 send one more."""
     cell, mse = planned("1", overhead, users, padded=False)
-    assert cell.messages_per_user() <= most + ball(F(1, 1000))
+    assert cell.messages_per_user(0) <= most + ball(F(1, 1000))
+    assert cell.messages_per_user(1) <= most + 1 + ball(F(1, 1000))
     assert worst_error(cell, users) <= ball(mse)
 
 
@@ -125,13 +129,15 @@ def test_a_handful_of_users(users: int) -> None:
 def test_the_error_is_that_of_the_law() -> None:
     """Against the variance of every number of tokens, added up one by one, for every value."""
     for cell, _ in (planned("1", "1/2", 30), planned("1", "1/2", 20, 3)):
-        kept = 1 / sum(cell.up.odds + cell.down.odds, start=F(1))
-        worst = F(0)
+        worst, means = F(0), []
         for value in range(cell.largest + 1):
-            law = [mass * kept for mass in user_law(cell, value)]
+            weights = user_law(cell, value)
+            law = [mass / sum(weights) for mass in weights]
             mean = sum((k * mass for k, mass in enumerate(law)), start=F(0))
             square = sum((k * k * mass for k, mass in enumerate(law)), start=F(0))
             worst = max(worst, square - mean**2)
+            means.append(mean)
+        kept = (means[-1] - means[0]) / cell.largest
         assert abs(worst_error(cell, 50) - ball(50 * worst / kept**2)) < 1e-12
 
 
@@ -157,7 +163,7 @@ def test_floats_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     from shuffledp.cells.bounded.search import Side
 
     honest = Side.share
-    monkeypatch.setattr(Side, "share", lambda self, z, w: 1.01 * honest(self, z, w))
+    monkeypatch.setattr(Side, "share", lambda self, z, w, ratio: 1.01 * honest(self, z, w, ratio))
     mse = F(3, 2) * laplace_variance(F(1))
     pair = Pair(task_of(7777, 7777, 1, F(1), F(1), mse, True))
     assert settle(pair, 15, 15) is None

@@ -82,7 +82,7 @@ def missed(plan: Plan[HistogramResult], counts: list[int], *, by_moments: bool) 
     """The chance that the 99.9 % interval of a marginal of cells with these counts misses, from the
     convolution of the cells' laws; or that of the twin, a normal law with Laplace's kurtosis."""
     cell, users = bounded_cell(plan), plan.users
-    step = 1 / float(cell.data_probability)
+    step = 1 / float(cell.moments().kept)
     mass, lowest = np.ones(1), 0.0
     for count in counts:
         errors, chances = cell.error_law(users, count)

@@ -9,6 +9,7 @@ import numpy as np
 from shuffledp.cells.bounded.cell import BoundedCell, Direction
 
 F = Fraction
+ONE = F(1)
 
 
 def mu(decay: Fraction, users: int, cut: int) -> list[Fraction]:
@@ -24,8 +25,10 @@ def branches(cell: BoundedCell, x: int) -> list[tuple[Fraction, int, int, int]]:
     u, d, D = cell.up, cell.down, cell.largest
     found = [(F(1), x, u.cut, d.cut)]
     for y in range(1, D + 1):
-        found.append((u.odds[y - 1], u.cut + y, u.muted_cut, d.cut))
-        found.append((d.odds[y - 1], D - d.cut - y, u.cut, d.muted_cut))
+        rise = u.odds[y - 1] * (u.ratio if x == D else 1)
+        fall = d.odds[y - 1] * (d.ratio if x == 0 else 1)
+        found.append((rise, u.cut + y, u.muted_cut, d.cut))
+        found.append((fall, D - d.cut - y, u.cut, d.muted_cut))
     return found
 
 
@@ -67,8 +70,12 @@ def sums(cell: BoundedCell, values: list[int], **twin: bool) -> np.ndarray:
     return found
 
 
-def direction(decay: Fraction, cut: int, muted_cut: int, *odds: Fraction) -> Direction:
-    return Direction(epsilon=F(1), decay=decay, cut=cut, muted_cut=muted_cut, odds=odds)
+def direction(
+    decay: Fraction, cut: int, muted_cut: int, *odds: Fraction, ratio: Fraction = ONE
+) -> Direction:
+    return Direction(
+        epsilon=F(1), decay=decay, cut=cut, muted_cut=muted_cut, odds=odds, ratio=ratio
+    )
 
 
 DIGIT = BoundedCell(
@@ -89,3 +96,10 @@ RARE = BoundedCell(
     up=direction(F(1, 2), 6, 2, F(1, 2000)),
     down=direction(F(2, 5), 5, 1, F(1, 1500)),
 )
+BY_VALUE = BoundedCell(
+    users=4,
+    largest=1,
+    up=direction(F(1, 2), 5, 1, F(1, 10), ratio=F(2, 5)),
+    down=direction(F(2, 5), 4, 1, F(3, 25), ratio=F(1, 2)),
+)
+"""Odds that depend on the value: (1 − κ)·o is 3/50 in both directions."""

@@ -64,9 +64,11 @@ def user_law(cell: BoundedCell, value: int) -> Masses:
     plus = {cut: noise(cell.users, up, cut) for cut in (up.cut, up.muted_cut)}
     minus = {cut: noise(cell.users, down, cut) for cut in (down.cut, down.muted_cut)}
     branches = [(Fraction(1), value, up.cut, down.cut)]
+    rising = up.ratio if value == d else 1  # κ: for a value that cannot rise
+    falling = down.ratio if value == 0 else 1
     for y in range(1, d + 1):
-        branches.append((up.odds[y - 1], up.cut + y, up.muted_cut, down.cut))
-        branches.append((down.odds[y - 1], d - down.cut - y, up.cut, down.muted_cut))
+        branches.append((rising * up.odds[y - 1], up.cut + y, up.muted_cut, down.cut))
+        branches.append((falling * down.odds[y - 1], d - down.cut - y, up.cut, down.muted_cut))
     for weight, middle, plus_cut, minus_cut in branches:
         for i, p in enumerate(plus[plus_cut]):
             for j, q in enumerate(minus[minus_cut]):

@@ -162,7 +162,7 @@ def test_a_result_whose_noise_is_drawn_again_loses_more(
     key: PublicKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: 73 messages below its middle the noise of 100 users is drawn again, which happens
-    with a chance below 2⁻⁸⁴; where it does, the loss is above 2."""
+    with a chance below 2⁻⁸⁴; where it does, the loss is above 5/4."""
 
     def redrawn(
         self: BoundedCell, absent: int, copies: int, entropy: Entropy = SYSTEM
@@ -180,7 +180,7 @@ def test_a_result_whose_noise_is_drawn_again_loses_more(
         found = outcomes(task, cell.most_messages * 100, monkeypatch)
         again = sum((noise[draw] for draw, added in found if added is None), start=arb(0))
         assert arb(2) ** -200 < again < arb(2) ** -84
-        assert not loss_is_at_most(cell, published_law(found, noise), 2 * plan.epsilon)
+        assert not loss_is_at_most(cell, published_law(found, noise), plan.epsilon * 5 / 4)
 
 
 def test_buckets_digits_and_the_papers_cell_add_what_they_draw(

@@ -1,24 +1,37 @@
 /** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
  * (docs/mathematics.md, "The bounded cell"). */
-import { fail } from "../errors.js";
-import { add, gcd, ONE, over, ZERO, type Rational } from "../numbers/rational.js";
+import { fail, notPrivate } from "../errors.js";
+import {
+  add,
+  gcd,
+  holds,
+  ONE,
+  over,
+  same,
+  times,
+  ZERO,
+  type Rational,
+} from "../numbers/rational.js";
 import { CutNoise, draw, finite, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { choice, exactly, list, record, whole } from "../schema.js";
 import { EPSILON, USERS, type CellKind, type IndependentCell, type MessageLaws } from "./base.js";
-import { proveDirection, type Direction } from "./boundedProof.js";
+import { lostOdds, proveDirection, type Direction } from "./boundedProof.js";
 
 const CUT = whole(0, 65535);
 /** Exact operations of a direction's proof for each value of its noise, about. */
 const STEPS_PER_CUT = 20;
 /** Bits that an operation takes at the usual price. */
 const STEP_BITS = 256;
-const DIRECTION = record({
-  epsilon: EPSILON,
-  decay: exactly(ZERO, ONE),
-  cut: CUT,
-  muted_cut: CUT,
-  odds: list(exactly(ZERO, [10n ** 30n, 1n]), 1, 65535),
-});
+const DIRECTION = record(
+  {
+    epsilon: EPSILON,
+    decay: exactly(ZERO, ONE),
+    cut: CUT,
+    muted_cut: CUT,
+    odds: list(exactly(ZERO, [10n ** 30n, 1n]), 1, 65535),
+  },
+  { ratio: exactly(ZERO, ONE) },
+);
 const BOUNDED = record({
   kind: choice("bounded"),
   users: USERS,
@@ -40,9 +53,10 @@ export class BoundedCell implements IndependentCell {
   readonly proofSteps: number;
   private readonly base: number;
   private readonly mute: Law;
-  private readonly jumps: Law;
-  /** The odds of all branches as whole numbers, where sending the value has `scale`. */
-  readonly weights: readonly bigint[];
+  /** The branches of a muted user with the value 0, and with a larger one. */
+  private readonly jumps: readonly [Law, Law];
+  /** The odds of all branches for both, as whole numbers, where sending the value has `scale`. */
+  readonly weights: readonly [readonly bigint[], readonly bigint[]];
   readonly scale: bigint;
   readonly noise: {
     readonly up: CutNoise;
@@ -68,14 +82,24 @@ export class BoundedCell implements IndependentCell {
       down: law(down, down.cut),
       downMuted: law(down, down.muted_cut),
     };
-    const odds = [...up.odds, ...down.odds];
-    this.scale = commonDenominator(odds);
-    this.weights = odds.map(([n, d]) => (n * this.scale) / d);
-    this.jumps = finite(this.weights);
-    this.mute = zeroWith(over(ONE, odds.reduce(add, ONE))); // 0: the user sends the value
+    const zero = [...up.odds, ...reduced(down)];
+    const above = [...reduced(up), ...down.odds];
+    this.scale = commonDenominator([...zero, ...above]);
+    const whole = (odds: readonly Rational[]) => odds.map(([n, d]) => (n * this.scale) / d);
+    this.weights = [whole(zero), whole(above)];
+    this.jumps = [finite(this.weights[0]), finite(this.weights[1])];
+    this.mute = zeroWith(over(ONE, zero.reduce(add, ONE))); // 0: the user sends the value
   }
 
   prove(up: Rational, down: Rational): void {
+    for (const [{ ratio = ONE }, { decay }] of [
+      [this.up, this.down],
+      [this.down, this.up],
+    ] as const)
+      if (!holds("ratio", decay, ratio))
+        notPrivate("a direction's ratio is below the other one's decay");
+    if (!same(lostOdds(this.up), lostOdds(this.down)))
+      notPrivate("users with one value are muted more often than others");
     proveDirection(this.up, this, up);
     proveDirection(this.down, this, down);
   }
@@ -97,7 +121,7 @@ export class BoundedCell implements IndependentCell {
     let { up, down } = this.noise;
     let v = value;
     if (draw(this.mute, words)) {
-      const branch = draw(this.jumps, words);
+      const branch = draw(this.jumps[value ? 1 : 0], words);
       if (branch < this.largest) {
         v = this.up.cut + branch + 1;
         up = this.noise.upMuted; // muted upwards: its noise upwards is cut shorter
@@ -114,6 +138,10 @@ export class BoundedCell implements IndependentCell {
     return (await import("./reserve.js")).boundedLaws(this, copies);
   }
 }
+
+/** The odds of users whose value cannot change in this direction. */
+const reduced = ({ odds, ratio = ONE }: Direction): readonly Rational[] =>
+  odds.map((one) => times(ratio, one));
 
 /** About how many operations the proof of a direction takes. Its numbers have more bits the further
  * the noise has fallen. */
@@ -133,9 +161,10 @@ export const boundedCell: CellKind = {
   kind: "bounded",
   read(data, name) {
     const cell = BOUNDED(data, name);
-    for (const { decay, cut, muted_cut, odds } of [cell.up, cell.down])
+    for (const { decay, cut, muted_cut, odds, ratio } of [cell.up, cell.down])
       if (
         decay[0] === 0n ||
+        (ratio && (ratio[0] === 0n || ratio[0] === ratio[1] || cell.largest > 1)) ||
         decay[0] === decay[1] ||
         muted_cut > cut ||
         odds.length !== cell.largest ||

@@ -28,7 +28,17 @@ export interface Direction {
   readonly cut: number;
   readonly muted_cut: number;
   readonly odds: readonly Rational[];
+  /** κ, 1 if not given: the odds' factor for users whose value cannot change in this direction. */
+  readonly ratio?: Rational | undefined;
 }
+
+/** A = 1 − κβ^D, or less. */
+const spareOf = ({ decay, ratio = ONE }: Direction, { largest }: Among): Rational =>
+  subtract(ONE, times(ratio, power(decay, largest)));
+
+/** (1 − κ)·o_1: by how much the odds of users with the two values differ. */
+export const lostOdds = ({ odds, ratio = ONE }: Direction): Rational =>
+  times(subtract(ONE, ratio), odds[0]!);
 
 /** Throws unless a change in this direction costs at most `allowed`. */
 export function proveDirection(side: Direction, among: Among, allowed: Rational): void {
@@ -46,11 +56,10 @@ export function proveDirection(side: Direction, among: Among, allowed: Rational)
     notPrivate("the odds are too small");
 }
 
-/** At least φ = max over y of users·c_{z+1}·(C_w/C_z)·β^(y−D−1)/(o_y(β^(−D) − 1)). */
-function share(
-  { decay: beta, cut: z, muted_cut: w, odds }: Direction,
-  { users, largest: d }: Among,
-): Rational {
+/** At least φ = max over y of users·c_{z+1}·(C_w/C_z)·β^(y−D−1)/(o_y(β^(−D) − κ)). */
+function share(side: Direction, among: Among): Rational {
+  const { decay: beta, cut: z, muted_cut: w, odds } = side;
+  const { users } = among;
   let [high, low] = [ONE, ONE]; // c_j lies between low and high
   let [upper, lower, toW] = [ZERO, ZERO, ZERO];
   for (let j = 0; j <= z; j++) {
@@ -64,7 +73,7 @@ function share(
     [high, low] = [above(times(high, step)), below(times(low, step))];
   }
   let claim = above(over(times(times(rational(users), high), toW), lower));
-  claim = above(over(claim, times(beta, subtract(ONE, power(beta, d)))));
+  claim = above(over(claim, times(beta, spareOf(side, among))));
   let found = ZERO;
   for (const one of odds) {
     claim = above(times(claim, beta));
@@ -89,7 +98,7 @@ function placesHold(side: Direction, among: Among, used: Rational): boolean {
   }
   const spent = above(times(used, add(ONE, times(r, above(times(rho[w]!, past))))));
   if (!holds("muted odds", spent, ONE)) return false;
-  const spare = subtract(ONE, power(beta, d));
+  const spare = spareOf(side, among);
   const noisy = times(times(r, rho[w]!), times(rho[Math.max(z - w - 2, 0)]!, harmonic));
   const kappa = above(over(times(noisy, rational(w + d + 1, w + 2)), spare));
   const factor = above(over(rho[w]!, spare));

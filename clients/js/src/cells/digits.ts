@@ -248,6 +248,7 @@ function readCell(data: unknown, name: string): SharedCell {
   const { kind, together, ...rest } = (data ?? {}) as { kind?: unknown; together?: unknown };
   if (kind !== "shared") bad("Either all digits are shared cells or none is");
   const cell = boundedCell.read({ kind: "bounded", ...rest }, name) as BoundedCell;
+  if (cell.up.ratio || cell.down.ratio) bad("The odds of shared cells do not depend on the value");
   return new SharedCell(cell, TOGETHER(together, `${name}.together`));
 }
 

@@ -14,7 +14,8 @@ export function boundedLaws(cell: BoundedCell, copies: number): MessageLaws {
 
 /** P(a user with this value sends 0..K messages)·2^MASS_BITS, rounded down. */
 function massesOf(cell: BoundedCell, value: number): bigint[] {
-  const { mostMessages, weights, scale, noise, up, down, largest } = cell;
+  const { mostMessages, scale, noise, up, down, largest } = cell;
+  const weights = cell.weights[value ? 1 : 0];
   const found = Array<bigint>(mostMessages + 1).fill(0n);
   const total = weights.reduce((all, one) => all + one, scale);
   const branch = (

@@ -12,6 +12,10 @@ With odds 1 : o^u_1 … o^u_D : o^d_1 … o^d_D a user with value x draws
 
 and sends z_d + w_d + v equal messages: never below 0, never above K = z_u + w_u + z_d + w_d + D.
 
+With values 0 and 1 the odds may depend on the user's own value (MATH §21): those of a jump upwards
+are κ_u times as large for the value 1, those of a jump downwards κ_d times as large for the value
+0, with (1 − κ_u)·o^u = (1 − κ_d)·o^d, so that users of both values are muted equally often.
+
 Whether these numbers are private is not decided here but by a certificate.
 """
 
@@ -81,6 +85,9 @@ class Direction:
     """w ≤ z: the largest noise of a muted user."""
     odds: tuple[Fraction, ...]
     """o_1..o_D: the weight of each muted jump, against 1 for sending the value."""
+    ratio: Fraction = Fraction(1)
+    """κ ≤ 1: the odds of a user whose value cannot change in this direction (1 for up, 0 for down)
+    are κ times as large. Less than 1 only for values 0 and 1."""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, "epsilon")
@@ -90,13 +97,15 @@ class Direction:
         whole(len(self.odds), "the number of odds", most=MOST_BOUNDED_VALUE)
         for odds in self.odds:
             positive(odds, "each of the odds")
-        numbers = (self.epsilon, self.decay, *self.odds)
+        if not 0 < self.ratio <= 1:
+            raise ParameterError("ratio must be above 0 and at most 1.")
+        numbers = (self.epsilon, self.decay, self.ratio, *self.odds)
         if not all(isinstance(number, Fraction) for number in numbers):
-            raise ParameterError("epsilon, decay and the odds must be given as fractions.")
+            raise ParameterError("epsilon, decay, ratio and the odds must be given as fractions.")
         if any(max(map(int.bit_length, n.as_integer_ratio())) > MOST_BITS for n in numbers):
             raise ParameterError(
-                f"epsilon, decay and the odds may have at most {MOST_BITS:,} bits each above and "
-                "below the line; round them."
+                f"epsilon, decay, ratio and the odds may have at most {MOST_BITS:,} bits each "
+                "above and below the line; round them."
             )
         if max(self.odds) > LARGEST_ODDS:
             raise ParameterError(f"Each of the odds must be at most {show(LARGEST_ODDS)}.")
@@ -116,25 +125,35 @@ class Direction:
         bits_lost = (log2(self.decay.denominator) - log2(self.decay.numerator)) * self.cut
         return STEPS_PER_CUT * (self.cut + len(self.odds)) * (1 + bits_lost / STEP_BITS)
 
+    @property
+    def lost_odds(self) -> Fraction:
+        """(1 − κ)·o_1: by how much the odds of users with the two values differ."""
+        return (1 - self.ratio) * self.odds[0]
+
     def to_dict(self) -> dict[str, Any]:
-        """The parameters, rationals as exact text."""
+        """The parameters, rationals as exact text; `ratio` only where it is not 1."""
+        ratio = {} if self.ratio == 1 else {"ratio": str(self.ratio)}
         return {
             "epsilon": str(self.epsilon),
             "decay": str(self.decay),
             "cut": self.cut,
             "muted_cut": self.muted_cut,
             "odds": [str(odds) for odds in self.odds],
+            **ratio,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Direction:
         """The parameters behind `to_dict`."""
+        if data.get("ratio") == "1":
+            raise ParameterError("A ratio of 1 is left out; ask its author for a corrected file.")
         return cls(
             epsilon=Fraction(data["epsilon"]),
             decay=Fraction(data["decay"]),
             cut=data["cut"],
             muted_cut=data["muted_cut"],
             odds=tuple(Fraction(odds) for odds in data["odds"]),
+            ratio=Fraction(data.get("ratio", 1)),
         )
 
 
@@ -148,7 +167,7 @@ DIRECTION = Record(
         "odds": Listing(ODDS, 1, MOST_BOUNDED_VALUE),
     }
 )
-BOUNDED_FIELDS = {
+CUT_FIELDS = {
     "users": Whole(1, MOST_USERS),
     "largest": Whole(1, MOST_BOUNDED_VALUE),
     "up": DIRECTION,
@@ -176,6 +195,11 @@ class CutCell(Cell):
             raise ParameterError(
                 f"Each direction needs as many odds as the largest value, {self.largest:,}."
             )
+
+    @property
+    def by_value(self) -> bool:
+        """Whether the odds depend on the user's value."""
+        return min(self.up.ratio, self.down.ratio) < 1
 
     @property
     def up_loss(self) -> Fraction:
@@ -283,7 +307,7 @@ class CutCell(Cell):
     def estimates(self, sums: Counts, users: int) -> NDArray[np.float64]:
         """The estimates behind many numbers of messages, in floats, for reporting."""
         centre = to_float(lambda: self.estimate(self.base * users, 0, users))
-        kept = float(self.data_probability)
+        kept = bounded_error.shift_and_kept(self)[1]
         result: NDArray[np.float64] = centre + (sums - self.base * users) / kept
         return result
 
@@ -344,26 +368,49 @@ class BoundedCell(CutCell, IndependentCell):
 
     kind: ClassVar[str] = "bounded"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by_value and self.largest > 1:
+            raise ParameterError("A ratio below 1 is for cells with the values 0 and 1.")
+
+    @property
+    def mutes_alike(self) -> bool:
+        """Whether users of every value are muted equally often."""
+        return not self.by_value or self.up.lost_odds == self.down.lost_odds
+
+    def odds_at(self, value: int) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+        """The odds of the jumps upwards and downwards of a user with this value."""
+        up, down = self.up.odds, self.down.odds
+        if not self.by_value:
+            return up, down
+        return ((self.up.ratio * up[0],), down) if value > 0 else (up, (self.down.ratio * down[0],))
+
     @property
     def most_messages(self) -> int:
         return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
 
     @cached_property
     def data_probability(self) -> Fraction:
-        """P: the chance that a user sends its value."""
-        return 1 / sum(self.up.odds + self.down.odds, start=Fraction(1))
+        """P: the chance that a user sends its value, the same for every value."""
+        if not self.mutes_alike:
+            raise ParameterError(
+                "(1 − ratio)·odds must be the same in both directions: otherwise users with one "
+                "value are muted more often than those with the other."
+            )
+        return 1 / sum(sum(self.odds_at(0), start=()), start=Fraction(1))
 
     @cached_property
     def mute(self) -> Binomial:
         """1 with the probability that a jump replaces a user's value."""
         return Bernoulli(1 - self.data_probability)
 
+    def jumps(self, value: int) -> Finite:
+        """The branch of a muted user with this value: 0..D−1 for up 1..D, D..2D−1 for down 1..D."""
+        return self._jumps[1 if value and self.by_value else 0]
+
     @cached_property
-    def jumps(self) -> Finite:
-        """A muted user's branch: 0..D−1 for up 1..D, D..2D−1 for down 1..D."""
-        odds = self.up.odds + self.down.odds
-        scale = lcm(*(o.denominator for o in odds))
-        return Finite(tuple(int(o * scale) for o in odds))
+    def _jumps(self) -> tuple[Finite, ...]:
+        return tuple(_weights(sum(self.odds_at(value), start=())) for value in (0, 1))
 
     @cached_property
     def jump_values(self) -> Counts:
@@ -381,7 +428,7 @@ class BoundedCell(CutCell, IndependentCell):
         up_noise, down_noise = self.up_noise, self.down_noise
         v = value
         if sampler(self.mute).draw_one(entropy):
-            branch = sampler(self.jumps).draw_one(entropy)
+            branch = sampler(self.jumps(value)).draw_one(entropy)
             v = int(self.jump_values[branch])
             if branch < self.largest:  # muted upwards: its noise upwards is cut shorter
                 up_noise = self.up_muted_noise
@@ -446,5 +493,15 @@ class BoundedCell(CutCell, IndependentCell):
         )
 
 
-SCHEMA = Record({"kind": OneOf((BoundedCell.kind,)), **BOUNDED_FIELDS})
+def _weights(odds: tuple[Fraction, ...]) -> Finite:
+    """The law of an index with these odds."""
+    scale = lcm(*(o.denominator for o in odds))
+    return Finite(tuple(int(o * scale) for o in odds))
+
+
+BY_VALUE = Record(DIRECTION.fields, {"ratio": PROBABILITY})
+"""A direction whose odds may depend on the user's value."""
+SCHEMA = Record(
+    {"kind": OneOf((BoundedCell.kind,)), **CUT_FIELDS, "up": BY_VALUE, "down": BY_VALUE}
+)
 """What the JSON of a bounded cell may hold."""

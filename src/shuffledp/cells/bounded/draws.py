@@ -5,6 +5,7 @@ Noise and muting are rare: of all users only those that draw something else than
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.sampler import events, sampler, successes, tallies, total_of
 
 if TYPE_CHECKING:
@@ -39,16 +41,16 @@ def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: En
     indices, noise = sampler(cell.down_noise).events(values.size, entropy)
     sent[indices] -= noise  # − Z₋
     muted = sampler(cell.mute).hits(values.size, entropy)
-    sent[muted] = muted_values(cell, muted.size, entropy)  # nothing is left of what was there
+    sent[muted] = muted_values(cell, values[muted], entropy)  # nothing is left of what was there
     sent += cell.base
 
 
-def muted_values(cell: BoundedCell, users: int, entropy: Entropy) -> Counts:
-    """v summed over the muted users: a jump, and noise that is cut shorter in its direction.
+def muted_values(cell: BoundedCell, values: Values, entropy: Entropy) -> Counts:
+    """v of muted users with these values: a jump, and noise that is cut shorter in its direction.
 
     Ensures: each is an independent draw of v, given that the user is muted.
     """
-    branch = sampler(cell.jumps).draw(users, entropy)
+    branch = _branches(cell, values, entropy)
     v = cell.jump_values[branch]
     ups, downs = np.flatnonzero(branch < cell.largest), np.flatnonzero(branch >= cell.largest)
     v[ups] += sampler(cell.up_muted_noise).draw(ups.size, entropy)
@@ -58,12 +60,23 @@ def muted_values(cell: BoundedCell, users: int, entropy: Entropy) -> Counts:
     return v
 
 
+def _branches(cell: BoundedCell, values: Values, entropy: Entropy) -> Counts:
+    """The branch of each muted user with these values."""
+    if not cell.by_value:
+        return sampler(cell.jumps(0)).draw(values.size, entropy)
+    found = np.empty(values.size, np.int64)
+    for value in (0, 1):
+        holders = np.flatnonzero(values == value)
+        found[holders] = sampler(cell.jumps(value)).draw(holders.size, entropy)
+    return found
+
+
 def randomize_total(cell: BoundedCell, values: Values, entropy: Entropy) -> int:
     """See `IndependentCell.randomize_total`."""
     size = len(values)
     muted = sampler(cell.mute).hits(size, entropy)
     total = cell.base * size + int(values.sum(dtype=np.int64))
-    total += int(muted_values(cell, muted.size, entropy).sum())
+    total += int(muted_values(cell, values[muted], entropy).sum())
     total -= int(values[muted].sum(dtype=np.int64))
     for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
         indices, noise = sampler(law).events(size, entropy)
@@ -73,16 +86,17 @@ def randomize_total(cell: BoundedCell, values: Values, entropy: Entropy) -> int:
 
 def aggregate(cell: BoundedCell, tally: Counts, entropy: Entropy) -> int:
     """See `IndependentCell.aggregate`."""
-    users, all_muted, total = int(tally.sum()), 0, 0
-    for value in np.flatnonzero(tally):
+    users, total = int(tally.sum()), 0
+    muted_by = Counter[Finite]()  # by the law of their branch
+    for value in np.flatnonzero(tally).tolist():
         holders = int(tally[value])
         muted = successes(holders, cell.mute.probability, entropy)
-        total += int(value) * (holders - muted)
-        all_muted += muted
-    branches = tallies(cell.jumps, all_muted, entropy)
+        total += value * (holders - muted)
+        muted_by[cell.jumps(value)] += muted
+    branches = sum(tallies(law, muted, entropy) for law, muted in muted_by.items())
+    branches = branches + np.zeros(2 * cell.largest, np.int64)
     total += int((branches * cell.jump_values).sum())
-    ups = int(branches[: cell.largest].sum())
-    downs = all_muted - ups
+    ups, downs = int(branches[: cell.largest].sum()), int(branches[cell.largest :].sum())
     total += total_of(cell.up_noise, users - ups, entropy)
     total += total_of(cell.up_muted_noise, ups, entropy)
     total -= total_of(cell.down_noise, users - downs, entropy)
@@ -124,7 +138,7 @@ def _add_copies(
     muted, _ = events(cell.mute, slots, entropy)
     copies = muted // max(users, 1)
     held = muted - copies * users < ones[copies]
-    np.add.at(sent, copies, muted_values(cell, muted.size, entropy) - held)
+    np.add.at(sent, copies, muted_values(cell, held.astype(np.int64), entropy) - held)
     for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
         slot, noise = events(law, slots, entropy)
         kept = ~np.isin(slot, muted)  # muted users draw separate noise

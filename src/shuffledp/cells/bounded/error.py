@@ -13,11 +13,17 @@ h(x₁) + h(x₂) with h convex.
 An interval holds the T for which S is not an outlier (inversion of two one-sided tests). It is not
 cut to what is possible: below 0 and above n·D the law is continued as if users could hold further
 multiples of D (−D, or 2D), so that a negative estimate keeps its interval.
+
+Where the odds depend on the value (MATH §21), one user's law need not increase with the value: of
+few users a larger sum may then make a large count less likely. Up to `FEW` users every total around
+an interval is looked at, and the interval runs from the least to the largest that explains the
+count.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -41,6 +47,7 @@ FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
 AT_ONCE = 1 << 20  # points of laws held at the same time
 FURTHEST = 1 << 60  # no total that is looked at lies further from 0
+FEW = 64  # users, up to whom intervals are not taken to end where they end first
 SURE = 1e-9  # how far a chance must lie from a level to be compared without another look
 
 
@@ -88,11 +95,16 @@ class UserFunction:
     jumps: Complexes
     """The muted branches' E[e^(itv)], each times its chance."""
     muted: float
+    jumps_above: Complexes | None = None
+    """The same for a user whose value is above 0, where the odds depend on the value."""
 
     def log(self, x: float | Floats) -> Complexes:
         """ln E[e^(it(v−x))], to the last digits of its small distance from 0: it is going to be
         multiplied by the number of users."""
-        off = self.noise + (np.exp(-1j * x * self.t) * self.jumps - self.muted)
+        jumps = self.jumps
+        if self.jumps_above is not None and np.all(np.asarray(x) > 0):
+            jumps = self.jumps_above
+        off = self.noise + (np.exp(-1j * x * self.t) * jumps - self.muted)
         square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
         size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
         return np.asarray(size + 1j * np.arctan2(off.imag, 1 + off.real))
@@ -108,41 +120,41 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
         return np.asarray(transform(masses, t) - masses.sum())
 
     kept = float(cell.data_probability)
-    ups = kept * np.append(0.0, [float(o) for o in cell.up.odds])
-    downs = kept * np.append(0.0, [float(o) for o in cell.down.odds])
     up, down = off(cell.up_noise), off(cell.down_noise).conj()
     muted_up, muted_down = off(cell.up_muted_noise), off(cell.down_muted_noise).conj()
-    jumps = np.exp(1j * t * cell.up_jump(0)) * transform(ups, t) * (1 + muted_up) * (1 + down)
-    jumps += (
-        np.exp(1j * t * cell.down_jump(0))
-        * transform(downs, t).conj()
-        * (1 + up)
-        * (1 + muted_down)
-    )
+
+    def jumps(value: int) -> Complexes:
+        ups, downs = (
+            kept * np.append(0.0, [float(o) for o in odds]) for odds in cell.odds_at(value)
+        )
+        above = np.exp(1j * t * cell.up_jump(0)) * transform(ups, t) * (1 + muted_up) * (1 + down)
+        below = np.exp(1j * t * cell.down_jump(0)) * transform(downs, t).conj()
+        return np.asarray(above + below * (1 + up) * (1 + muted_down))
+
     return UserFunction(
         t=t,
         noise=kept * (up + down + up * down),
-        jumps=jumps,
+        jumps=jumps(0),
         muted=float(1 - cell.data_probability),
+        jumps_above=jumps(1) if cell.by_value else None,
     )
 
 
 def shift_and_kept(cell: CutCell) -> tuple[float, float]:
-    """By how much one user's noise and muting move the count on average, and the chance that a user
-    sends its value."""
-    return _moments(cell)[:2]
+    """By how much one user's noise and muting move the count on average, and what a value of 1 adds
+    to it on average: the chance that a user sends its value, where the odds do not depend on it."""
+    known = _moments(cell)
+    return known.shift, known.kept
 
 
 def log_characteristic(cell: CutCell, t: Floats, users: int, total: float) -> Complexes:
     """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
-    shift, kept = _moments(cell)[:2]
-    part = _function_at(cell, np.ascontiguousarray(t / kept).tobytes())
+    known = _moments(cell)
+    part = _function_at(cell, np.ascontiguousarray(t / known.kept).tobytes())
     total = min(max(total, 0.0), float(users * cell.largest))
     full = total / cell.largest
     logs = full * part.log(cell.largest) + (users - full) * part.log(0)
-    return np.asarray(
-        logs + 1j * part.t * (float(1 - cell.data_probability) * total - users * shift)
-    )
+    return np.asarray(logs + 1j * part.t * (known.lost * total - users * known.shift))
 
 
 @lru_cache(maxsize=16)
@@ -154,14 +166,26 @@ def _function_at(cell: CutCell, places: bytes) -> UserFunction:
 # the law of E
 
 
+@dataclass(frozen=True, kw_only=True)
+class FloatMoments:
+    """`Moments` in floats."""
+
+    shift: float
+    kept: float
+    lost: float
+    """1 − kept, to its last digits."""
+    slope: float
+    spread: float
+
+
 @lru_cache(maxsize=64)
-def _moments(cell: CutCell) -> tuple[float, float, float, float]:
-    """(shift, kept, slope, spread) in floats."""
-    return (
-        to_float(lambda: cell.moments().shift),
-        float(cell.data_probability),
-        to_float(lambda: cell.moments().slope),
-        to_float(lambda: cell.moments().spread),
+def _moments(cell: CutCell) -> FloatMoments:
+    return FloatMoments(
+        shift=to_float(lambda: cell.moments().shift),
+        kept=to_float(lambda: cell.moments().kept),
+        lost=to_float(lambda: 1 - cell.moments().kept),
+        slope=to_float(lambda: cell.moments().slope),
+        spread=to_float(lambda: cell.moments().spread),
     )
 
 
@@ -203,17 +227,18 @@ class Laws:
 
 def laws(cell: CutCell, users: int, totals: Integers) -> Laws:
     """The law of E for each true sum."""
-    shift, kept, slope, spread = _moments(cell)
+    known = _moments(cell)
     full, rest = np.divmod(totals, cell.largest)
     level, above = np.divmod(full, users)  # `above` users hold (level+1)·D, the others level·D
     reached = (np.abs(level) + (above > 0)) * float(cell.largest)
-    variance = spread + np.abs(slope) * reached + kept * (1 - kept) * reached**2
+    variance = known.spread + np.abs(known.slope) * reached
+    variance = variance + known.kept * abs(known.lost) * reached**2
     deviation = math.sqrt(users * float(variance.max()))
     wanted = 2 * REACH * deviation + 2 * (cell.most_messages + float(reached.max())) + 64
     points = min(max(1 << math.ceil(math.log2(wanted)), FEWEST), MOST)
     step = max(1, math.ceil(wanted / points))
 
-    mean = (users * shift - (1 - kept) * totals) / step
+    mean = (users * known.shift - known.lost * totals) / step
     coarse = points // 16  # the laws of like cells then begin at the same place
     first = np.rint(mean / coarse).astype(np.int64) * coarse - points // 2
     turned = first[:1] if (first == first[0]).all() else first[:, None]
@@ -279,7 +304,20 @@ def _ends(
 
     low = first_true(not_too_low, counts - near.quantiles(1 - outside / 2))
     high = first_true(too_high, counts - near.quantiles(outside / 2) + 1) - 1
+    if cell.by_value and users <= FEW:
+        low = _furthest(not_too_low, low, np.arange(-1, -users - 1, -1))
+        high = _furthest(lambda totals: ~too_high(totals), high, np.arange(1, users + 1))
     return low, high
+
+
+def _furthest(
+    holds: Callable[[Integers], NDArray[np.bool_]], start: Integers, ways: Integers
+) -> Integers:
+    """The last of the places start, start + ways[0], … at which the condition holds."""
+    found = start
+    for way in ways.tolist():
+        found = np.where(holds(start + way), start + way, found)
+    return found
 
 
 def error_range(cell: CutCell, users: int, total: int, outside: float) -> tuple[float, float]:
@@ -315,20 +353,19 @@ def _support(law: Laws) -> tuple[Integers, Floats]:
 
 def _as_errors(cell: CutCell, users: int, total: int, errors: Integers) -> Floats:
     """Errors E of the count as errors of the estimate."""
-    shift, kept = _moments(cell)[:2]
-    lost = float(1 - cell.data_probability) * total
-    return np.asarray((errors + (lost - users * shift)) / kept)
+    known = _moments(cell)
+    return np.asarray((errors + (known.lost * total - users * known.shift)) / known.kept)
 
 
 def log_moment(cell: CutCell, theta: Floats, users: int, total: float) -> Floats:
     """ln E[e^(θ·error)] when as many users as possible hold D: the real counterpart of
     `log_characteristic`, from the same parts."""
-    shift, kept = shift_and_kept(cell)
-    scaled = theta / kept
+    known = _moments(cell)
+    scaled = theta / known.kept
     full = total / cell.largest
     high, low = (cell.log_user_moment(scaled, x) for x in (cell.largest, 0))
     logs = full * high + (users - full) * low
-    return np.asarray(logs + scaled * (float(1 - cell.data_probability) * total - users * shift))
+    return np.asarray(logs + scaled * (known.lost * total - users * known.shift))
 
 
 def log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
@@ -336,9 +373,7 @@ def log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
 
     kept = float(cell.data_probability)
     y = np.arange(1, cell.largest + 1)
-    ups, downs = (
-        kept * np.array([float(one) for one in side.odds]) for side in (cell.up, cell.down)
-    )
+    ups, downs = (kept * np.array([float(one) for one in odds]) for odds in cell.odds_at(x))
     up, down = noise_off(cell.up_noise, theta), noise_off(cell.down_noise, -theta)
     muted_up = noise_off(cell.up_muted_noise, theta)
     muted_down = noise_off(cell.down_muted_noise, -theta)

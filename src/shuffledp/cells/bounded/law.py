@@ -1,4 +1,4 @@
-"""What one user of a bounded cell sends: its exact law and moments (MATH §12).
+"""What one user of a bounded cell sends: its exact law and moments (MATH §12, §21).
 
 A user with value x sends z_d + w_d + v messages. With P the chance of the data branch and A_k, B_k
 the generating functions of the up and down noise cut at k, the number sent has the generating
@@ -7,7 +7,9 @@ function
     P · [ t^(w_d+x)·A_z·B̃_z  +  t^(w_d+z_u)·Σ o^u_y t^y·A_w·B̃_z  +  Σ o^d_y t^(D−y)·A_z·B̃_w ],
 
 where B̃_k is B_k with its coefficients in reverse order. Its mean is affine and its variance a
-quadratic in x, whose leading coefficient is P(1−P): only muting makes the error depend on x.
+quadratic in x, whose leading coefficient is P(1−P): only muting makes the error depend on x. Where
+the odds depend on x, which is 0 or 1, two laws have two means and variances, and E[v|1] − E[v|0]
+takes the place of P.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
-    """E[v | x] = kept·x + shift and Var[v | x] = kept(1−kept)·x² + slope·x + spread, in fractions
-    or in balls."""
+    """E[v | x] = kept·x + shift and Var[v | x] = kept(1−kept)·x² + slope·x + spread for every value
+    x, in fractions or in balls."""
 
     kept: Any
     shift: Any
@@ -57,23 +59,33 @@ def moments_in(
     down, down_variance = noise_moments(cell.down_noise)
     up_muted, up_muted_variance = noise_moments(cell.up_muted_noise)
     down_muted, down_muted_variance = noise_moments(cell.down_muted_noise)
-    kept, noise = number(cell.data_probability), up - down
-    mean = kept * noise
-    square = kept * (noise * noise + up_variance + down_variance)
+    sent, noise = number(cell.data_probability), up - down
     branches = (
-        (cell.up.odds, cell.up_jump, up_muted - down, up_muted_variance + down_variance),
-        (cell.down.odds, cell.down_jump, up - down_muted, up_variance + down_muted_variance),
+        (cell.up_jump, up_muted - down, up_muted_variance + down_variance),
+        (cell.down_jump, up - down_muted, up_variance + down_muted_variance),
     )
-    for odds, jump, centre, variance in branches:
-        weight, first, second = (
-            number(cell.data_probability * sum(o * jump(y) ** k for y, o in enumerate(odds, 1)))
-            for k in range(3)
-        )
-        mean = mean + first + weight * centre
-        square = square + second + 2 * centre * first + weight * (centre * centre + variance)
-    return Moments(
-        kept=kept, shift=mean, slope=2 * kept * (noise - mean), spread=square - mean * mean
-    )
+
+    def at(x: int) -> tuple[Any, Any]:
+        """E[v | x] and Var[v | x]."""
+        mean = sent * (x + noise)
+        square = sent * ((x + noise) * (x + noise) + up_variance + down_variance)
+        for odds, (jump, centre, variance) in zip(cell.odds_at(x), branches, strict=True):
+            weight, first, second = (
+                number(cell.data_probability * sum(o * jump(y) ** k for y, o in enumerate(odds, 1)))
+                for k in range(3)
+            )
+            mean = mean + first + weight * centre
+            square = square + second + 2 * centre * first + weight * (centre * centre + variance)
+        return mean, square - mean * mean
+
+    mean, spread = at(0)
+    if not cell.by_value:
+        slope = 2 * sent * (noise - mean)
+        return Moments(kept=sent, shift=mean, slope=slope, spread=spread)
+    one, other_spread = at(1)
+    kept = one - mean
+    slope = other_spread - spread - kept * (1 - kept)
+    return Moments(kept=kept, shift=mean, slope=slope, spread=spread)
 
 
 def message_masses(cell: BoundedCell, value: int) -> list[arb]:
@@ -104,10 +116,11 @@ def masses_in(
     up, down = noise(cell.up_noise), noise(cell.down_noise)
     muted_up, muted_down = noise(cell.up_muted_noise), noise(cell.down_muted_noise)
     below = cell.down.muted_cut
+    up_odds, down_odds = cell.odds_at(value)
     product = (
         branch(below + value, [Fraction(1)], up, down)
-        + branch(below + cell.up.cut + 1, cell.up.odds, muted_up, down)
-        + branch(0, cell.down.odds[::-1], up, muted_down)
+        + branch(below + cell.up.cut + 1, up_odds, muted_up, down)
+        + branch(0, down_odds[::-1], up, muted_down)
     )
     masses = list(product.coeffs())
     return masses + [zero] * (cell.most_messages + 1 - len(masses))

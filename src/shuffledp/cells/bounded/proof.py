@@ -1,4 +1,4 @@
-"""The proof that a bounded cell is private, for these exact parameters (MATH §12).
+"""The proof that a bounded cell is private, for these exact parameters (MATH §12, §21).
 
 A change in one direction costs at most D·ln(1/β) if the odds are large enough. For one direction
 let r = 1/users, c_j and C_k as in `cells.bounded.cell`, A = 1 − β^D, H_k = 1 + ½ + … + 1/k,
@@ -18,6 +18,11 @@ the muted users' noise at w. Any one of three rules is enough:
 
   The left side is convex in x, and beyond z it falls as I grows; so x = 0, x = D and I = w+1..z+1
   decide about all of them.
+
+Where the odds depend on the value (κ < 1, D = 1), β^(−D) − 1 above becomes β^(−1) − κ, and A
+becomes 1 − κβ. The jump itself is a sign of the value in the other direction, so κ is at least the
+other direction's β; and users of both values are muted equally often: (1−κ)·o is the same both
+ways.
 
 Every comparison is made in ball arithmetic, whose precision is raised until it is certain.
 """
@@ -82,7 +87,8 @@ class Scale:
         self.z, self.w = direction.cut, direction.muted_cut
         self.beta = ball(direction.decay)
         self.r = arb(1) / self.users
-        self.spare = 1 - self.beta**self.d  # A
+        self.ratio = ball(direction.ratio)  # κ
+        self.spare = 1 - self.ratio * self.beta**self.d  # A
         self.rho = [arb(1)]
         for i in range(1, self.z + 1):
             self.rho.append(self.rho[-1] * (1 + self.r / i))
@@ -95,7 +101,7 @@ class Scale:
             totals.append(total)
             c *= self.beta * (self.r + j) / (j + 1)
         claim = self.users * c * totals[self.w] / totals[self.z]  # c is c_{z+1} by now
-        claim /= self.beta ** (self.d + 1) * (self.beta ** (-self.d) - 1)
+        claim /= self.beta ** (self.d + 1) * (self.beta ** (-self.d) - self.ratio)
         share = arb(0)
         for y, weight in enumerate(odds, start=1):
             share = share.max(claim * self.beta**y / ball(weight))
@@ -201,6 +207,10 @@ class DirectionProof:
     inequalities: tuple[Inequality, ...]
     """All of the rule; where it has one for each index, the tightest of them."""
     precision: int
+    ratio: Fraction
+    """κ; 1 where the odds do not depend on the value."""
+    other_decay: Fraction
+    """β of the other direction, which κ is at least."""
 
     @property
     def margin(self) -> float:
@@ -210,8 +220,11 @@ class DirectionProof:
     def to_dict(self) -> dict[str, Any]:
         """Left sides are decimals rounded up: the true ones are at most that."""
         loss = {"statement": "D·ln(1/β) ≤ ε", "left": rounded_up(self.exponent)}
+        sides = {"left": str(self.other_decay), "right": str(self.ratio)}
+        ratio = {"ratio": {"statement": "β of the other direction ≤ κ", **sides}}
         return {
             "loss": {**loss, "right": str(self.allowed)},
+            **(ratio if self.ratio < 1 else {}),
             "rule": self.rule,
             "share": rounded_up(self.share),
             "inequalities": [inequality.to_dict() for inequality in self.inequalities],
@@ -262,7 +275,8 @@ def prove(
 
     Requires: at least `cell.users` users take part, each an exact draw of the cell's randomizer.
     Ensures: returns only if for each direction its epsilon is at most what is allowed, its
-    D·ln(1/β) is at most its epsilon, and a rule above holds, every comparison certain. Raises
+    D·ln(1/β) is at most its epsilon, its κ at least the other one's β, and a rule above holds,
+    every comparison certain, and if (1−κ)·o is the same in both directions. Raises
     `PrivacyViolation` with a witness where no rule holds; then the cell may or may not be private.
     Raises `Undecided` where a left side is too close to 1 for 8192 bits, or equal to it.
     """
@@ -270,6 +284,12 @@ def prove(
         prove_direction(cell, name, direction, allowed)
         for name, direction, allowed in (("up", cell.up, up), ("down", cell.down, down))
     ]
+    if not cell.mutes_alike:
+        refuse(
+            "Users with one value are muted more often than those with the other: (1 − κ)·o must "
+            "be the same in both directions.",
+            {"up": str(cell.up.lost_odds), "down": str(cell.down.lost_odds)},
+        )
     return BoundedProof(cell.most_messages, *proofs)
 
 
@@ -278,7 +298,19 @@ def prove_direction(
 ) -> DirectionProof:
     """The proof for one direction; the other is its mirror image (x to D − x, v to D − v)."""
     exponent = loss_exponent(cell, name, direction, allowed)
+    other = other_decay(cell, name)
+    if direction.ratio < other:
+        refuse(
+            f"The ratio of the {name} direction is below the decay of the other one, so that a "
+            "jump tells more of the value than it may; raise the ratio.",
+            {"direction": name, "inequality": "ratio", "decay": str(other)},
+        )
     return decide(cell, name, direction, exponent, _rules(cell, direction))
+
+
+def other_decay(cell: CutCell, name: str) -> Fraction:
+    """β of the direction that is not called so."""
+    return (cell.down if name == "up" else cell.up).decay
 
 
 def loss_exponent(cell: CutCell, name: str, direction: Direction, allowed: Fraction) -> arb:
@@ -323,6 +355,8 @@ def decide(
                     share=share,
                     inequalities=_tightest(shown),
                     precision=bits,
+                    ratio=direction.ratio,
+                    other_decay=other_decay(cell, name),
                 )
             failed += [entry for entry in shown if entry.left > 1][:1]
         if len(failed) == len(rules):

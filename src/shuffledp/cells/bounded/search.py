@@ -1,8 +1,11 @@
-"""The cheapest bounded cell for a target: for an error, or for a number of messages (MATH §12).
+"""The cheapest bounded cell for a target: for an error, or for a number of messages.
 
-Floats propose the cuts (`Side`, `Pair`); the odds follow from them and are rounded up to short
-decimals. Exact and ball arithmetic decide twice: `prove` about privacy, and the cell's mean squared
-error about the target. Where the last digit of the odds fails, they are raised and proved again.
+MATH §12 and §21. Floats propose the cuts (`Side`, `Pair`); the odds follow from them and are
+rounded up to short decimals. For values 0 and 1 each direction's κ is the least that is allowed,
+the other direction's β; where the two directions would then mute users of the two values unequally
+often, the κ of one of them is raised until they do not (`Pair.balanced`). Exact and ball arithmetic
+decide twice: `prove` about privacy, and the cell's mean squared error about the target. Where the
+last digit of the odds fails, they are raised and proved again.
 """
 
 from __future__ import annotations
@@ -43,6 +46,29 @@ class Muting:
     """Σ o_y·(z+y)."""
     squares: float
     """Σ o_y·(z+y)²."""
+    lost: float
+    """1 − κ, to its last digits: the odds of users whose value cannot change in this direction are
+    κ times as large."""
+
+    @property
+    def ratio(self) -> float:
+        """κ."""
+        return 1 - self.lost
+
+    @property
+    def lost_odds(self) -> float:
+        """(1 − κ)·o_1."""
+        return self.lost * self.odds
+
+    def times(self, factor: float) -> Muting:
+        """With all odds so many times as large."""
+        return replace(
+            self,
+            first_odds=self.first_odds * factor,
+            odds=self.odds * factor,
+            jump=self.jump * factor,
+            squares=self.squares * factor,
+        )
 
     @property
     def total(self) -> int:
@@ -53,8 +79,11 @@ class Muting:
 class Side:
     """One direction: its noise, and the muting for every pair of cuts up to `size`."""
 
-    def __init__(self, users: int, largest: int, decay: float, size: int) -> None:
+    def __init__(
+        self, users: int, largest: int, decay: float, size: int, ratio: float = 1.0
+    ) -> None:
         self.users, self.largest, self.decay, self.size = users, largest, decay, size
+        self.ratio = ratio  # κ, at least
         self.r = 1 / users
         self.first = (users - 2) / users  # s₀
         self.places = np.arange(size + 2, dtype=float)
@@ -69,7 +98,6 @@ class Side:
         ratios = (self.first + self.places[:-1]) / steps
         self.most = np.concatenate([[1.0], np.cumprod(ratios)])  # N_n
         self.fade = float(decay**largest)
-        self.spare = -math.expm1(largest * math.log(decay))  # A
         jumps = np.arange(1, largest + 1)
         self.weights = decay ** (jumps - 1.0)
         self.moments = [float((self.weights * jumps**k).sum()) for k in range(3)]
@@ -95,17 +123,21 @@ class Side:
             self._near[w] = place * window / covered[w : self.size]
         return self._near[w]
 
-    def share(self, z: int, w: int) -> float:
+    def spare(self, ratio: float) -> float:
+        """A."""
+        return -math.expm1(self.largest * math.log(self.decay) + math.log(ratio))
+
+    def share(self, z: int, w: int, ratio: float) -> float:
         """The largest φ that the per-index rule allows; at most 0 where it allows none."""
-        d = self.largest
+        d, spare = self.largest, self.spare(ratio)
         if self.users < 3 or w < d - 1 or z < w + d or z > self.size:
             return 0.0
         steps = np.arange(1, d + 1)
         gaps = z - w + 1 - steps
         past = float(self.rho[w] * (z / ((z + 1 - steps) * gaps)).sum())
-        kappa = self.r / self.spare * float(self.rho[w] * self.rho[max(z - w - 2, 0)])
+        kappa = self.r / spare * float(self.rho[w] * self.rho[max(z - w - 2, 0)])
         kappa *= self.harmonic * (w + d + 1) / (w + 2)
-        factor = float(self.rho[w]) / self.spare
+        factor = float(self.rho[w]) / spare
         claims = np.empty(z - w + 1)
         claims[:-1] = kappa + factor * self.near(w)[: z - w]
         claims[-1] = kappa + factor * float(((z + 1) / ((z + 2 - steps) * gaps)).sum())
@@ -117,14 +149,18 @@ class Side:
     def muting(self, z: int, w: int) -> Muting | None:
         """The muting that the cuts need, or None where no rule covers them."""
         if (z, w) not in self._muting:
-            share = self.share(z, w) if z > w else float(z <= self.size)
-            self._muting[z, w] = self._with_share(z, w, share) if share > 1e-9 else None
+            self._muting[z, w] = self.muting_with(z, w, 1 - self.ratio)
         return self._muting[z, w]
 
-    def _with_share(self, z: int, w: int, share: float) -> Muting:
-        # users·c_{z+1}·(C_w/C_z)·β^(1−D−1)/(φ(β^(−D)−1)) with users·c_{z+1} = β^(z+1)·ρ_z/(z+1)
+    def muting_with(self, z: int, w: int, lost: float) -> Muting | None:
+        """The same with another κ, of which 1 − κ is given."""
+        share = self.share(z, w, 1 - lost) if z > w else float(z <= self.size)
+        return self._with_share(z, w, share, lost) if share > 1e-9 else None
+
+    def _with_share(self, z: int, w: int, share: float, lost: float) -> Muting:
+        # users·c_{z+1}·(C_w/C_z)·β^(1−D−1)/(φ(β^(−D)−κ)) with users·c_{z+1} = β^(z+1)·ρ_z/(z+1)
         first = float(self.powers[z + 1] * self.rho[z] / (z + 1))
-        first *= float(self.sums[w] / self.sums[z]) / (share * self.spare)
+        first *= float(self.sums[w] / self.sums[z]) / (share * self.spare(1 - lost))
         m0, m1, m2 = (first * moment for moment in self.moments)
         return Muting(
             cut=z,
@@ -133,6 +169,7 @@ class Side:
             odds=m0,
             jump=z * m0 + m1,
             squares=z * z * m0 + 2 * z * m1 + m2,
+            lost=lost,
         )
 
     def best(self, total: int) -> Muting | None:
@@ -172,7 +209,7 @@ class Side:
         """A muted cut to start from, and how far the best may be; totals hardly move it."""
         known = [best for best in self._best.values() if best and best.cut > best.muted_cut]
         if not known:
-            w = int(2 * self.largest / self.spare)
+            w = int(2 * self.largest / self.spare(1.0))
             return w, max(1, w // 4)
         w = min(known, key=lambda best: abs(best.total - total)).muted_cut
         return w, max(1, w // 32)
@@ -189,6 +226,9 @@ DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
 """Shares of ε for the way up that are looked at."""
+SMALLEST = 1e-300  # what a float is divided by
+LEVEL = 1e-5  # how far (1 − κ)·o of two directions may differ; the lesser odds are then raised
+NEAR_ALIKE = 4  # totals looked at on each side of where two directions mute alike
 WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
 
 
@@ -210,28 +250,70 @@ class Pair:
 
     def __init__(self, task: CellTarget) -> None:
         self.task = task
+        self.ratios = tuple(least_ratio(task.largest, other) for other in (task.down, task.up))
         self.up, self.down = (
-            side_of(task.users, task.expected, task.largest, epsilon)
-            for epsilon in (task.up, task.down)
+            side_of(task.users, task.expected, task.largest, epsilon, ratio)
+            for epsilon, ratio in zip((task.up, task.down), self.ratios, strict=True)
         )
+        self._balanced: dict[tuple[int, int, int, int], tuple[Muting, Muting]] = {}
+
+    def balanced(self, up: Muting, down: Muting) -> tuple[Muting, Muting]:
+        """The same cuts with (1 − κ)·o alike in both directions."""
+        cuts = (up.cut, up.muted_cut, down.cut, down.muted_cut)
+        if cuts not in self._balanced:
+            if up.lost_odds > down.lost_odds:
+                self._balanced[cuts] = self._level(self.up, up, down)
+            else:
+                self._balanced[cuts] = self._level(self.down, down, up)[::-1]
+        return self._balanced[cuts]
+
+    def _level(self, side: Side, more: Muting, less: Muting) -> tuple[Muting, Muting]:
+        """Of two directions the one whose (1 − κ)·o is larger gets a larger κ; if no rule allows
+        that, the other one gets larger odds."""
+        wanted = less.lost_odds
+        found = more
+        while found.lost_odds > wanted * (1 + LEVEL):  # falls to where (1 − κ)·o(κ) is as wanted
+            again = side.muting_with(more.cut, more.muted_cut, wanted / found.odds)
+            if again is None:
+                return more, less.times(more.lost_odds / max(wanted, SMALLEST))
+            found = again
+        return found, less
 
     def error(self, up: Muting, down: Muting) -> float:
         """The mean squared error with the worst data."""
+        up, down = self.balanced(up, down)
         d, u, v = self.task.largest, self.up, self.down
-        kept = 1 / (1 + up.odds + down.odds)
-        noise = u.variances[up.cut] * (1 - kept * up.odds) + kept * (
-            up.odds * u.variances[up.muted_cut] + down.odds * v.variances[down.muted_cut]
-        )
-        noise += v.variances[down.cut] * (1 - kept * down.odds)
-        worst = 0.0
+        worst, moved = 0.0, []
         for x in (0, d):  # the variance is convex in x
+            rise = up if x == 0 else up.times(up.ratio)
+            fall = down if x == d else down.times(down.ratio)
+            kept = 1 / (1 + rise.odds + fall.odds)
+            noise = u.variances[up.cut] * (1 - kept * rise.odds)
+            noise += v.variances[down.cut] * (1 - kept * fall.odds)
+            noise += kept * rise.odds * u.variances[up.muted_cut]
+            noise += kept * fall.odds * v.variances[down.muted_cut]
             above = x + u.means[up.cut] - u.means[up.muted_cut]
             below = d - x + v.means[down.cut] - v.means[down.muted_cut]
-            mean = up.jump - above * up.odds - down.jump + below * down.odds
-            square = up.squares - 2 * above * up.jump + above**2 * up.odds
-            square += down.squares - 2 * below * down.jump + below**2 * down.odds
+            mean = rise.jump - above * rise.odds - fall.jump + below * fall.odds
+            square = rise.squares - 2 * above * rise.jump + above**2 * rise.odds
+            square += fall.squares - 2 * below * fall.jump + below**2 * fall.odds
             worst = max(worst, noise + kept * square - (kept * mean) ** 2)
-        return float(self.task.expected * worst / kept**2)
+            moved.append(kept * mean)
+        scale = 1 + (moved[1] - moved[0]) / d
+        return float(self.task.expected * worst / scale**2) if scale > 0 else math.inf
+
+    def directions(self, high: Muting, low: Muting, nudge: float) -> dict[str, Direction]:
+        """Both directions with short numbers, every rounding towards privacy."""
+        d, losses = self.task.largest, (self.task.up, self.task.down)
+        up, down = (
+            direction_of(loss, d, muting, nudge, ratio)
+            for loss, muting, ratio in zip(losses, (high, low), self.ratios, strict=True)
+        )
+        if up.lost_odds > down.lost_odds:
+            down = leveled(down, up)
+        elif up.lost_odds < down.lost_odds:
+            up = leveled(up, down)
+        return {"up": up, "down": down}
 
     def meets(self, up: int, down: int) -> bool:
         """Whether cuts that add up so, in each direction, meet the error."""
@@ -272,26 +354,53 @@ class Pair:
         yield from ((u + 1, d + 1) for u, d in list(fits.values())[:1])
 
     def _average(self) -> Iterator[tuple[int, int]]:
-        """By the down total alone: what a user sends on average is that and its value. The up cuts
-        may then be long, which costs nothing on average; the shortest that will do are taken."""
-        down = first_whole(lambda total: self.meets(self.up.size, total), -1, self.down.size)
+        """By the down total alone: what a user sends on average is that and its value. Long cuts
+        upwards then cost nothing on average; the shortest that will do are taken."""
+        found = self._ups_alike if self.task.largest == 1 else self._ups
+        down = first_whole(lambda low: any(True for _ in found(low)), -1, self.down.size)
         for low in range(down, down + 3):
-            yield self._least_up(low), low
+            yield from ((up, low) for up in list(found(low))[:1])
 
-    def _least_up(self, down: int) -> int:
-        return first_whole(lambda total: self.meets(total, down), -1, self.up.size)
+    def _ups(self, down: int) -> Iterator[int]:
+        """The shortest cuts upwards that will do."""
+        if self.meets(self.up.size, down):
+            yield first_whole(lambda total: self.meets(total, down), -1, self.up.size)
+
+    def _ups_alike(self, down: int) -> Iterator[int]:
+        """The same for odds that depend on the value, which need muting upwards as much as
+        downwards: totals near the one where both directions' (1 − κ)·o are alike."""
+        low = self.down.best(down)
+        if low is None:
+            return
+
+        def enough(total: int) -> bool:
+            high = self.up.best(total)
+            return high is not None and high.lost_odds <= low.lost_odds
+
+        middle = first_whole(enough, -1, self.up.size)
+        near = range(middle - NEAR_ALIKE, middle + NEAR_ALIKE + 1)
+        found = [up for up in near if up <= self.up.size and self.meets(up, down)]
+        yield from found or self._ups(down)
 
 
 @lru_cache(maxsize=16)
-def _side_of(users: int, largest: int, decay: float, size: int) -> Side:
-    return Side(users, largest, decay, size)
+def _side_of(users: int, largest: int, decay: float, size: int, ratio: float) -> Side:
+    return Side(users, largest, decay, size, ratio)
 
 
-def side_of(users: int, expected: int, largest: int, epsilon: Fraction) -> Side:
+def side_of(
+    users: int, expected: int, largest: int, epsilon: Fraction, least_ratio: Fraction = Fraction(1)
+) -> Side:
     """One direction with this loss, in floats, with cuts as long as can be of use."""
     decay = float(short_decay(epsilon, largest))
     size = reach(users, expected, largest, decay)
-    return _side_of(users, largest, decay, min(size, MOST_CUT))
+    return _side_of(users, largest, decay, min(size, MOST_CUT), float(least_ratio))
+
+
+def least_ratio(largest: int, other: Fraction) -> Fraction:
+    """The least κ where the other direction's loss is this: its β for the values 0 and 1, else
+    1."""
+    return short_decay(other, 1) if largest == 1 else Fraction(1)
 
 
 def cheapest_bounded_cell(task: CellTarget) -> BoundedCell:
@@ -318,12 +427,12 @@ def settle(pair: Pair, up: int, down: int) -> BoundedCell | None:
     task = pair.task
     high, low = pair.up.best(up), pair.down.best(down)
     assert high is not None and low is not None
+    high, low = pair.balanced(high, low)
     for nudge in (1e-10, 1e-9, 1e-8, 1e-7):
         cell = BoundedCell(
             users=task.users,
             largest=task.largest,
-            up=direction_of(task.up, pair.up, high, nudge),
-            down=direction_of(task.down, pair.down, low, nudge),
+            **pair.directions(high, low, nudge),
         )
         with contextlib.suppress(CertificateError):
             prove(cell, task.up, task.down)
@@ -331,19 +440,35 @@ def settle(pair: Pair, up: int, down: int) -> BoundedCell | None:
     return None
 
 
-def direction_of(epsilon: Fraction, side: Side, muting: Muting, nudge: float) -> Direction:
+def direction_of(
+    epsilon: Fraction,
+    largest: int,
+    muting: Muting,
+    nudge: float,
+    least_ratio: Fraction = Fraction(1),
+) -> Direction:
     """A direction with short numbers, every rounding towards privacy."""
-    first = muting.first_odds * (1 + nudge)
+    first, decay = muting.first_odds * (1 + nudge), short_decay(epsilon, largest)
+    ratio = least_ratio
+    if muting.ratio > float(least_ratio) * (1 + 1e-12):
+        lost = round_to(muting.lost * (1 - nudge), ODDS_DIGITS, up=False)
+        ratio = max(least_ratio, 1 - lost)
     return Direction(
         epsilon=epsilon,
-        decay=short_decay(epsilon, side.largest),
+        decay=decay,
         cut=muting.cut,
         muted_cut=muting.muted_cut,
         odds=tuple(
-            round_to(first * side.decay ** (y - 1), ODDS_DIGITS, up=True)
-            for y in range(1, side.largest + 1)
+            round_to(first * float(decay) ** (y - 1), ODDS_DIGITS, up=True)
+            for y in range(1, largest + 1)
         ),
+        ratio=ratio,
     )
+
+
+def leveled(less: Direction, more: Direction) -> Direction:
+    """A direction with odds raised so far that (1 − κ)·o is as large as in the other one."""
+    return replace(less, odds=(more.lost_odds / (1 - less.ratio),))
 
 
 def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:

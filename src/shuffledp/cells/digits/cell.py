@@ -35,7 +35,7 @@ from flint import arb
 
 from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Floats, Member, Values
 from shuffledp.cells.bounded.cell import (
-    BOUNDED_FIELDS,
+    CUT_FIELDS,
     LARGEST_ODDS,
     MOST_BITS,
     ODDS,
@@ -116,6 +116,8 @@ class SharedCell(CutCell):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.up.ratio != 1 or self.down.ratio != 1:
+            raise ParameterError("The odds of shared cells do not depend on the value: ratio is 1.")
         if not self.way_up.cells <= self.up.cut == self.up.muted_cut:
             raise ParameterError(
                 "Cells that share their way up have equal cuts upwards, at least as large as "
@@ -294,7 +296,7 @@ def _only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
 SCHEMA = Record(
     {
         "kind": OneOf((SharedCell.kind,)),
-        **BOUNDED_FIELDS,
+        **CUT_FIELDS,
         "together": Record(
             {
                 "cells": Whole(2, MOST_TOGETHER),

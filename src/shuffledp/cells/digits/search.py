@@ -190,7 +190,7 @@ def _proved(
                 other_odds=odds - sum(up.odds, start=Fraction(0)),
                 stray_odds=stray,
             )
-            down = direction_of(up.epsilon, side, muting, nudge)
+            down = direction_of(up.epsilon, base - 1, muting, nudge)
             cells.append(
                 SharedCell(users=task.users, largest=base - 1, up=up, down=down, way_up=way_up)
             )
