@@ -36,6 +36,7 @@ class AnalyzerConfig(ServerConfig):
     result_days: int = 0
     """Published results and their counts are deleted after this number of days; 0: never."""
     confidence_percent: int = 95
+    """Of the intervals that are published."""
     most_batch_mb: int = 2_097_152
     """Larger batches are refused, and so are those that do not fit on the disk."""
     parts: str = ""
