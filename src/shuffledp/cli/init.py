@@ -127,22 +127,18 @@ def next_steps(organisation: Organisation, said: Introduction) -> list[str]:
 
     folder = organisation.folder
     wanted = Folder(folder).missing()
-    roles = " and ".join(said.roles)
     steps = [
-        f"{folder} holds the keys, tokens and settings of {organisation.name} ({roles}).",
+        f"{folder} holds the keys, tokens and settings of {organisation.name}, which runs the "
+        f"{' and the '.join(said.roles)}.",
         f"Send {folder}/introduction.json to the other organisations; it holds no secret.",
-        f"They send you theirs: you need the introduction of {' and '.join(wanted)}.",
+        f"You need the introduction of the {' and of the '.join(wanted)}.",
     ]
-    if "tls_key = \"tls" in _read(folder / "service.toml"):
-        steps.append(f"Put this server's certificate and key into {folder}/tls/ as certificate.pem "
-                     "and key.pem.")
-    files = " ".join(f"--with {role}.json" for role in wanted)
-    steps.append(f"Then: shuffledp start {folder} {files}")
+    if (folder / "tls").exists():
+        steps.append(
+            f"Put the server's certificate and key into {folder}/tls/certificate.pem and key.pem."
+        )
+    steps.append(f"Then run: shuffledp start {folder} --with THEIR-INTRODUCTION.json")
     return steps
-
-
-def _read(file: Path) -> str:
-    return file.read_text("utf-8") if file.exists() else ""
 
 
 def run_start(args: argparse.Namespace) -> None:

@@ -287,6 +287,8 @@ class Folder:
                 },
             }
             write_whole(self.path / "policy.json", json.dumps(policy, indent=2), durable=True)
+            key = json.dumps(said["analyzer"]["key"])  # type: ignore[index]
+            write_whole(self.path / "analyzer-key.json", key, durable=True)
 
     def secrets(self, name: str) -> dict[str, str]:
         """The variables in one of the folder's files of secrets."""
