@@ -72,8 +72,8 @@ class ServerConfig:
     request_seconds: int = 30
     """How many seconds a request may take to arrive; long ones get a second more per 64 KiB."""
     address_requests_per_minute: int = 0
-    """Requests of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as behind a proxy,
-    from whose address all requests come."""
+    """Requests of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as
+    behind a proxy, from whose address all requests come."""
     replay_days: int = 0
     """Days after a task's end for which it is known which reports were counted, and who sent them;
     0: for ever."""

@@ -101,7 +101,9 @@ class Organisation:
                 f"The {servers[0]}'s public URL is missing; give --url https://… ."
             )
         if not servers and (self.url or self.listen or self.store):
-            raise ParameterError("A collector has no server; leave --url, --listen and --store out.")
+            raise ParameterError(
+                "A collector has no server; leave --url, --listen and --store out."
+            )
         positive(self.budget, "budget")
         if self.folder.exists() and any(self.folder.iterdir()):
             raise ParameterError(

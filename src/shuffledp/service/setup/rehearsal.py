@@ -9,7 +9,6 @@ from typing import Any
 
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import call, register_everywhere, results
 from shuffledp.service.client.policy import ClientPolicy
@@ -129,8 +128,8 @@ def _result(analyzer: str, task: Task) -> dict[str, Any]:
 
 
 def enrol_for_rehearsal(folder: Folder, url: str, say: Say, seconds: float = READY_SECONDS) -> None:
-    """Enrols the collector's tokens for a rehearsal at this folder's shuffler, once. Each is for one
-    report in total."""
+    """Enrols the collector's tokens for a rehearsal at this folder's shuffler, once. Each is for
+    one report in total."""
     if not folder.to_enrol.exists():
         return
     wait_until_ready(url, seconds)
