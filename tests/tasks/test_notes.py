@@ -158,8 +158,20 @@ def test_tiles_give_the_tree_back(size: int) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    """0/000 0/001.p/1 0/000.p/256 0/0 0/x000/000 64/000 0/000.p/0 2/000.p/1 entries/001 0/../000
-    1/000.p/1 entries""".split(),
+    [
+        "0/000",
+        "0/001.p/1",
+        "0/000.p/256",
+        "0/0",
+        "0/x000/000",
+        "64/000",
+        "0/000.p/0",
+        "2/000.p/1",
+        "entries/001",
+        "0/../000",
+        "1/000.p/1",
+        "entries",
+    ],
 )
 def test_there_is_no_other_tile(path: str) -> None:
     entries = [bytes([number]) for number in range(100)]
