@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -54,9 +55,7 @@ def test_every_setting_is_explained_and_the_file_can_be_read(role: str) -> None:
     text = explained_toml(kind, {"listen": "127.0.0.1:1"}, {"allow_origins": "somebody"})
     given = tomllib.loads(text)[role]
     assert given == {"listen": "127.0.0.1:1", "allow_origins": ""}
-    everything = "\n".join(
-        line.removeprefix("# ") if " = " in line else line for line in text.splitlines()
-    )
+    everything = re.sub(r'^# (\w+ = (?:["\[]|\d).*)$', r"\1", text, flags=re.M)
     assert set(tomllib.loads(everything)[role]) == defaults
 
 
