@@ -62,7 +62,8 @@ export async function cosigned(note: string, expected: Expected): Promise<number
   const [origin = "", size, root = "", ...more] = body.split("\n");
   const well = cut > 0 && more.join("") === "" && more.length === 1 && rest.endsWith("\n");
   if (!well || !NAME.test(origin)) refuse();
-  if (size !== String(expected.size) || hex(decoded(root)) !== expected.root) refuse();
+  const same = size === String(expected.size) && hex(decoded(root)) === expected.root;
+  if (!same || expected.root.length !== 64) refuse();
   const lines = rest
     .slice(0, -1)
     .split("\n")
