@@ -17,7 +17,7 @@ from typing import Any
 
 EXTRAS = ("service", "postgres")
 NAME = re.compile(r"[A-Za-z0-9._-]+")
-EXTRA = re.compile(r"""extra == ['"]([a-z]+)['"]""")
+EXTRA = re.compile(r"""extra == ['"]([A-Za-z0-9._-]+)['"]""")
 
 
 def installed(name: str, extras: tuple[str, ...], found: dict[str, Distribution]) -> None:
