@@ -56,7 +56,8 @@ def document() -> dict[str, Any]:
 
 def _component(name: str, package: Distribution) -> dict[str, Any]:
     fields = package.metadata
-    licence = fields.get("License-Expression") or (fields.get("License") or "").split("\n")[0]
+    given = [*fields.get_all("License-Expression", []), *fields.get_all("License", []), ""]
+    licence = given[0].split("\n")[0]
     classified = [
         text.rpartition(" :: ")[2]
         for text in fields.get_all("Classifier", [])

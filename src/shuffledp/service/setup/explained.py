@@ -30,9 +30,9 @@ def settings(kind: type[ServerConfig]) -> list[Setting]:
         if issubclass(one, ServerConfig):
             for name, meaning in _meanings(one):
                 meanings.setdefault(name, meaning)
-    defaults = {field.name: field.default for field in fields(kind)}
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
     return [
-        Setting(name, defaults[name], meaning)  # type: ignore[arg-type]
+        Setting(name, defaults[name], meaning)
         for name, meaning in meanings.items()
         if name in defaults and name not in kind.unused
     ]
