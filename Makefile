@@ -6,10 +6,13 @@ PAGES := src/shuffledp/service/pages/client
 
 unexport PYTHONDONTWRITEBYTECODE  # servers of the tests would compile the package at every start
 
-.PHONY: demo test test-unit test-system test-all check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo dev test test-unit test-system test-all check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
+
+dev: .venv/dev-ready  ## a light set-up for a first change: no Spark, no browser, no server; then the unit tests
+	$(BIN)/python -m pytest -n 2 -m unit tests/numbers tests/cells tests/plans tests/queries tests/release tests/tasks
 
 test: .venv/test-ready .venv/js-ready  ## every feature once: what a pull request needs
 	$(BIN)/python -m pytest -n 2 -m "unit or service"
@@ -37,6 +40,9 @@ dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an inde
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python scripts/check_dist.py dist
+	$(BIN)/python scripts/sbom.py dist/shuffledp.cdx.json
+	@if command -v npm >/dev/null; then cd clients/js && npm pack --silent --pack-destination ../../dist; fi
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/tasks
@@ -81,6 +87,10 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 
 .venv/demo-ready: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	@touch $@
+
+.venv/dev-ready: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
 .venv/test-ready: .venv/bin/python pyproject.toml

@@ -24,7 +24,7 @@ RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 BOARD = ROOT / "deploy" / "grafana" / "shuffledp.json"
 MANIFESTS = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
 KINDS = {
-    "analyzer": ["StatefulSet"],
+    "analyzer": ["StatefulSet", "PodDisruptionBudget"],
     "shuffler": [
         "Deployment",
         "PodDisruptionBudget",
@@ -199,6 +199,7 @@ def test_manifests_fit_the_servers(
     config_file.write_text(by_kind["ConfigMap"]["data"]["service.toml"], "utf-8")
     assert set(tomllib.loads(config_file.read_text("utf-8"))) == {file.stem}
     monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "secret")
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_STORE", "postgresql://user:secret@database/shuffler")
     config = load_config(config_file, ROLE_CONFIGS[file.stem])
     work = by_kind[KINDS[file.stem][0]]["spec"]
     (container,) = work["template"]["spec"]["containers"]
@@ -222,3 +223,34 @@ def test_manifests_fit_the_servers(
         if document["kind"] == "Service" and not document["metadata"]["name"].endswith("operators")
     ]
     assert [[port["port"] for port in one] for one in public] == [[config.port]]
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_manifests_leave_a_server_no_more_rights_than_it_needs(file: Path) -> None:
+    documents = list(yaml.safe_load_all(file.read_text("utf-8")))
+    by_kind = {document["kind"]: document for document in documents}
+    policy = by_kind["NetworkPolicy"]["spec"]
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    assert all(rule["to"] and rule["ports"] for rule in policy["egress"])
+    pod = by_kind[KINDS[file.stem][0]]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
+    (container,) = pod["containers"]
+    rights = container["securityContext"]
+    assert rights["readOnlyRootFilesystem"] and not rights["allowPrivilegeEscalation"]
+    assert (
+        rights["capabilities"] == {"drop": ["ALL"]} and container["resources"]["limits"]["memory"]
+    )
+    names = {one["name"] for one in container.get("env", []) if "secretKeyRef" in one["valueFrom"]}
+    expected = {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "SHUFFLEDP_SHUFFLER_STORE"}
+    assert names == (expected if file.stem == "shuffler" else set())
+    settings = tomllib.loads(by_kind["ConfigMap"]["data"]["service.toml"])[file.stem]
+    assert not settings.get("store", "").startswith("postgresql:")  # it may hold a password
+
+
+def test_every_service_of_the_compose_file_is_confined() -> None:
+    data = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
+    assert {"shuffler", "analyzer"} <= set(data["services"])
+    for name, service in data["services"].items():
+        assert service["read_only"] and service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"] and service["mem_limit"], name
+        assert all(one.startswith("127.0.0.1:") for one in service.get("ports", [])), name

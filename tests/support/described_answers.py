@@ -35,7 +35,8 @@ def check_described(
 
 def _matches(operation: Operation, method: str, path: str) -> bool:
     """Whether a request is for this operation."""
-    pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", re.escape(operation.path))
+    pattern = re.sub(r"\\\{[a-z]+:path\\\}", ".+", re.escape(operation.path))
+    pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", pattern)
     return operation.method == method and re.fullmatch(pattern, path) is not None
 
 

@@ -120,6 +120,7 @@ COMMANDS = (
     "issuer",
     "relay",
     "result",
+    "init",
     "config",
     "backup",
     "device",
@@ -147,6 +148,9 @@ GROUPS = {
     "keep a budget": ("ledger",),
     "collect from devices": ("demo", "task", "record", "send", "device", "result"),
     "run the servers": (
+        "init",
+        "start",
+        "rehearse",
         "shuffler",
         "analyzer",
         "issuer",

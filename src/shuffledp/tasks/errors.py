@@ -33,7 +33,8 @@ class ProofError(TaskError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """form, task, signature, head, witness, unlogged or log-forked."""
+        """form, task, signature, head, witness, unlogged, log-forked, checkpoint or
+        witnesses."""
 
 
 class BatchRefused(TaskError):

@@ -8,15 +8,16 @@ reads the log sees every task that anybody can be asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.documents.json_text import read_json
-from shuffledp.documents.schema import HASH_TEXT, Listing, OneOf, Record, Whole, hex_text
+from shuffledp.documents.schema import HASH_TEXT, Listing, OneOf, Record, Text, Whole, hex_text
 from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.merkle import extends, includes
+from shuffledp.tasks.notes import LOG_SIGNATURE, MOST_NOTE_BYTES, Checkpoint, VerifierKey
 from shuffledp.tasks.signing import (
     ANALYZER,
     COLLECTOR,
@@ -29,7 +30,7 @@ from shuffledp.tasks.signing import (
 )
 
 PROOF_FORMAT = "shuffledp task proof 1"
-MOST_PROOF_BYTES = 16 << 10
+MOST_PROOF_BYTES = 48 << 10
 MOST_LOG_SIZE = (1 << 53) - 1
 LONGEST_PATH = 64
 SIGNATURE_TEXT = hex_text(64)
@@ -56,7 +57,8 @@ TASK_PROOF = Record(
                 "path": PATH,
                 "analyzer_signature": SIGNATURE_TEXT,
                 "shuffler_signature": SIGNATURE_TEXT,
-            }
+            },
+            {"checkpoint": Text(MOST_NOTE_BYTES, 1)},
         ),
     }
 )
@@ -136,6 +138,8 @@ class TaskProof:
     head: Head
     witness: bytes
     """The shuffler's signature over the head."""
+    checkpoint: str = ""
+    """The head as a signed note, with the cosignatures of witnesses; empty: there is none."""
 
     def check(self, task_id: bytes) -> None:
         """Raises `ProofError` unless the three roles have signed this task and it is in the log
@@ -154,14 +158,39 @@ class TaskProof:
             raise ProofError(
                 "witness", f"The shuffler has not witnessed the log of this task; {_REPORT}"
             )
+        self._check_checkpoint()
         entry = log_entry(task_id, self.keys[COLLECTOR], self.signatures[COLLECTOR])
         if not includes(entry, self.index, self.head.size, self.path, self.head.root):
             raise ProofError(
                 "unlogged", f"The public log of tasks does not hold this task; {_REPORT}"
             )
 
+    def _check_checkpoint(self) -> None:
+        """Raises `ProofError` if the checkpoint is not the head, or not signed by the log."""
+        if self.checkpoint:
+            note = Checkpoint.parse(self.checkpoint)
+            log = VerifierKey(note.origin, LOG_SIGNATURE, self.head.log_key)
+            same = (note.size, note.root) == (self.head.size, self.head.root)
+            if not (same and note.holds(log)):
+                raise ProofError(
+                    "checkpoint", f"The checkpoint is not the head of the log of tasks; {_REPORT}"
+                )
+
+    def check_witnesses(self, witnesses: Sequence[VerifierKey], least: int) -> None:
+        """Raises `ProofError` unless at least `least` of these witnesses have cosigned the log.
+
+        Requires: `check` has passed.
+        """
+        if least and not self.checkpoint:
+            raise ProofError(
+                "witnesses", f"No witness has cosigned the log, and this device asks for {least}."
+            )
+        if least:
+            Checkpoint.parse(self.checkpoint).check_witnesses(witnesses, least)
+
     def to_dict(self) -> dict[str, Any]:
         """The proof as JSON holds it."""
+        noted = {"checkpoint": self.checkpoint} if self.checkpoint else {}
         return {
             "format": PROOF_FORMAT,
             "task": self.task_id.hex(),
@@ -174,6 +203,7 @@ class TaskProof:
                 "path": [one.hex() for one in self.path],
                 "analyzer_signature": self.head.signature.hex(),
                 "shuffler_signature": self.witness.hex(),
+                **noted,
             },
         }
 
@@ -204,6 +234,7 @@ class TaskProof:
                 signature=bytes.fromhex(log["analyzer_signature"]),
             ),
             witness=bytes.fromhex(log["shuffler_signature"]),
+            checkpoint=log.get("checkpoint", ""),
         )
 
 

@@ -46,6 +46,10 @@ class MerkleTree:
             self._levels[level + 1].append(node_hash(*self._levels[level][-2:]))
             level += 1
 
+    def level(self, height: int) -> Sequence[bytes]:
+        """The hashes of all full subtrees of 2^height entries, from the left."""
+        return self._levels[height] if height < len(self._levels) else []
+
     def root(self, size: int) -> bytes:
         """The root of the first `size` entries."""
         self._check(size)

@@ -50,6 +50,7 @@ _SPKI_HEAD = bytes.fromhex(
 )
 _SPKI_TAIL = bytes.fromhex("0203010001")
 SPKI_BYTES = len(_SPKI_HEAD) + MODULUS_BYTES + len(_SPKI_TAIL)
+SPKI_TEXT = Text(2 * SPKI_BYTES, 2 * SPKI_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits"))
 SERVER_URL = Text(
     300,
     1,
@@ -64,7 +65,7 @@ SERVER_URL = Text(
 ISSUER = Record(
     {
         "url": SERVER_URL,
-        "key": Text(2 * SPKI_BYTES, 2 * SPKI_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
+        "key": SPKI_TEXT,
         "attested": Flag(),
     }
 )

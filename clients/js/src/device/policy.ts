@@ -2,7 +2,7 @@
 import { hex } from "../bytes.js";
 import { fail } from "../errors.js";
 import { add, atMost, parse, rational, show, ZERO, type Rational } from "../numbers/rational.js";
-import { anything, choice, list, record, whole, type Check } from "../schema.js";
+import { anything, choice, list, record, textOf, whole, type Check } from "../schema.js";
 import { HEX32 } from "../task/forms.js";
 import type { Task } from "../task/task.js";
 import type { DeviceRecord } from "./storage.js";
@@ -29,6 +29,10 @@ export interface PolicySettings {
     readonly shuffler?: readonly string[];
     readonly analyzer?: readonly string[];
   };
+  /** Verifier keys (name+id+key) of witnesses of the log of tasks. */
+  readonly witnesses?: readonly string[];
+  /** How many of `witnesses` must have cosigned the log that holds a task (0). */
+  readonly leastWitnesses?: number;
 }
 
 export interface Policy {
@@ -40,6 +44,8 @@ export interface Policy {
   readonly shortBatches: boolean;
   readonly keys: readonly string[];
   readonly signing: unknown;
+  readonly witnesses: readonly string[];
+  readonly leastWitnesses: number;
 }
 
 /** An ε above 0, as a decimal or a fraction; undefined for the default. */
@@ -63,6 +69,8 @@ const SETTINGS = record(
     allowShortBatches: BOOLEAN,
     analyzerKeys: list(HEX32, 0, 1000),
     signingKeys: anything,
+    witnesses: list(textOf(1, 400), 0, 100),
+    leastWitnesses: whole(0, 100),
   },
 );
 
@@ -77,8 +85,21 @@ export function readPolicy(settings: PolicySettings = {}): Policy {
     allowShortBatches: shortBatches = false,
     analyzerKeys: keys = [],
     signingKeys: signing,
+    witnesses = [],
+    leastWitnesses = 0,
   } = SETTINGS(settings, "policy");
-  return { perTask, perPeriod, days, leastUsers, repeat, shortBatches, keys, signing };
+  return {
+    perTask,
+    perPeriod,
+    days,
+    leastUsers,
+    repeat,
+    shortBatches,
+    keys,
+    signing,
+    witnesses,
+    leastWitnesses,
+  };
 }
 
 const refuse = (message: string): never => fail("policy", message);

@@ -5,6 +5,7 @@ import type { DeviceRecord } from "../device/storage.js";
 import { fail } from "../errors.js";
 import { choice, list, record, textOf, whole } from "../schema.js";
 import { HEX32 } from "./forms.js";
+import { cosigned } from "./notes.js";
 import type { Task } from "./task.js";
 
 /** Whether an Ed25519 signature of a text is valid under a key. */
@@ -26,7 +27,7 @@ export interface Logged {
 }
 
 const ROLES = ["collector", "shuffler", "analyzer"] as const;
-const MOST_PROOF_BYTES = 16 << 10;
+const MOST_PROOF_BYTES = 48 << 10;
 const SIGNATURE = textOf(128, 128, /^[0-9a-f]*$/);
 const KEYS = list(HEX32, 0, 1000);
 const PINNED = record({}, { collector: KEYS, shuffler: KEYS, analyzer: KEYS });
@@ -35,14 +36,17 @@ const PROOF = record({
   task: HEX32,
   keys: record({ collector: HEX32, shuffler: HEX32, analyzer: HEX32 }),
   signatures: record({ collector: SIGNATURE, shuffler: SIGNATURE, analyzer: SIGNATURE }),
-  log: record({
-    index: whole(0, Number.MAX_SAFE_INTEGER),
-    size: whole(1, Number.MAX_SAFE_INTEGER),
-    root: HEX32,
-    path: list(HEX32, 0, 64),
-    analyzer_signature: SIGNATURE,
-    shuffler_signature: SIGNATURE,
-  }),
+  log: record(
+    {
+      index: whole(0, Number.MAX_SAFE_INTEGER),
+      size: whole(1, Number.MAX_SAFE_INTEGER),
+      root: HEX32,
+      path: list(HEX32, 0, 64),
+      analyzer_signature: SIGNATURE,
+      shuffler_signature: SIGNATURE,
+    },
+    { checkpoint: textOf(1, 16 << 10) },
+  ),
 });
 
 const webVerify: Verify = async (key, signature, text) => {
@@ -143,6 +147,21 @@ export async function logged(
           : "The shuffler has not witnessed the log of this task",
       );
   }
+  const { witnesses, leastWitnesses } = task.policy;
+  const have = log.checkpoint
+    ? await cosigned(log.checkpoint, {
+        size: log.size,
+        root: log.root,
+        log: fromHex(keys.analyzer),
+        witnesses,
+        verify,
+      })
+    : 0;
+  if (have < leastWitnesses)
+    fail(
+      "policy",
+      `${have} of the witnesses that this device trusts have cosigned the log of tasks, and it asks for ${leastWitnesses}; try again later.`,
+    );
   const entry = join(fromHex(id), fromHex(keys.collector), fromHex(signatures.collector));
   if (!(await includes(log, entry))) refuse("The public log of tasks does not hold this task");
   const encryption = task.policy.keys.length ? {} : { encryption: hex(task.key.raw) };

@@ -63,7 +63,7 @@ class Analyzer(Role):
         super().__init__(config, clock)
         self.config = config
         self.keys = KeyFolder(config.keys)
-        self.log = TaskLog()
+        self.log = TaskLog(config.log_origin, config.witnesses)
         self.series = SeriesResults(config.confidence_percent / 100)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:

@@ -9,6 +9,7 @@ from shuffledp.service.http.operations import (
     NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,
+    PLAIN,
     SERIES_NAME,
     SIGNATURE_HEX,
     TASK_NAME,
@@ -198,6 +199,19 @@ LOG_HEAD = Operation(
     path="/log/head",
     summary="The head of the log of tasks, signed",
     answers={200: Content("application/json", HEAD_SCHEMA)},
+)
+LOG_CHECKPOINT = Operation(
+    method="GET",
+    path="/log/checkpoint",
+    summary="The head of the log as a signed note, with the cosignatures of witnesses",
+    answers={200: PLAIN},
+)
+LOG_TILE = Operation(
+    method="GET",
+    path="/log/tile/{tile:path}",
+    summary="A tile of the log's Merkle tree, or of its entries, as c2sp.org/tlog-tiles describes",
+    answers={200: Content("application/octet-stream", {"type": "string", "format": "binary"})},
+    problems={404: ("log-place",)},
 )
 LOG_CONSISTENCY = Operation(
     method="GET",

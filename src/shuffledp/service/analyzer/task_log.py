@@ -6,22 +6,27 @@ tree over all entries is kept in memory, and grows from what is stored.
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.service.analyzer import operations
+from shuffledp.service.analyzer.witnesses import Witnesses
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.store.database import Database, Transaction
 from shuffledp.tasks.log import Head, log_entry
 from shuffledp.tasks.merkle import MerkleTree
+from shuffledp.tasks.notes import Checkpoint, Signature, tile
 from shuffledp.tasks.signing import ANALYZER, KEY_BYTES, SigningKey, TaskSignature, task_text
 
 MOST_ENTRIES = 1_000
 """Of one answer."""
+RETRY_SECONDS = 60.0
 PLACE = re.compile("[0-9]{1,16}", re.ASCII)
 
 
@@ -31,7 +36,12 @@ class TaskLog:
     _database: Database
     _key: SigningKey
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = "", witnesses: tuple[str, ...] = ()) -> None:
+        """`origin` names the log in checkpoints, which the witnesses are asked to cosign."""
+        self._origin, self._witnesses = origin, Witnesses(witnesses)
+        self._cosigning = asyncio.Lock()
+        self._cosigned: tuple[int, float, list[Signature]] = (-1, 0.0, [])
+        """Size of the last checkpoint that witnesses were asked about, when, and their answers."""
         self._tree = MerkleTree()
         self._entries: list[bytes] = []
         self._places: dict[bytes, int] = {}
@@ -58,6 +68,24 @@ class TaskLog:
         size = len(self._tree)
         return Head.sign(self._key, size, self._tree.root(size))
 
+    async def checkpoint(self) -> Checkpoint:
+        """The log as it is now, as a note that the log and its witnesses have signed. Witnesses are
+        asked once per size, and again after a minute if one of them did not answer."""
+        async with self._cosigning:
+            await self._grow()
+            size = len(self._tree)
+            plain = Checkpoint(
+                origin=self._origin or f"shuffledp/log/{self._key.public.hex()}",
+                size=size,
+                root=self._tree.root(size),
+            ).signed_by(self._key)
+            asked, when, lines = self._cosigned
+            late = len(lines) < len(self._witnesses) and time.monotonic() > when + RETRY_SECONDS
+            if asked != size or late:
+                lines = await self._witnesses.cosign(plain, self._tree)
+                self._cosigned = size, time.monotonic(), lines
+            return plain.with_signatures(lines)
+
     async def _grow(self) -> None:
         """Adds what was stored since to the tree."""
         rows = await self._database.rows(
@@ -76,6 +104,8 @@ class TaskLog:
         """What everybody may ask."""
         return [
             Served(operations.LOG_HEAD, self.answer_head),
+            Served(operations.LOG_CHECKPOINT, self.answer_checkpoint),
+            Served(operations.LOG_TILE, self.answer_tile),
             Served(operations.LOG_CONSISTENCY, self.answer_consistency),
             Served(operations.LOG_INCLUSION, self.answer_inclusion),
             Served(operations.LOG_ENTRIES, self.answer_entries),
@@ -84,6 +114,20 @@ class TaskLog:
     async def answer_head(self, _: Request) -> Response:
         """The log's head as it is now."""
         return JSONResponse((await self.head()).to_dict())
+
+    async def answer_checkpoint(self, _: Request) -> Response:
+        """The head as a signed note."""
+        note = str(await self.checkpoint())
+        return Response(note, headers={"Cache-Control": "no-cache"}, media_type="text/plain")
+
+    async def answer_tile(self, request: Request) -> Response:
+        """A tile of the tree, or a bundle of entries; neither ever changes."""
+        await self._grow()
+        found = tile(request.path_params["tile"], self._tree, self._entries)
+        if found is None:
+            raise Problem(404, "log-place", "The log has no such tile; read its checkpoint first.")
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(found, headers=headers, media_type="application/octet-stream")
 
     async def answer_consistency(self, request: Request) -> Response:
         """The head, and the path that shows that the log begins with an earlier one."""

@@ -16,7 +16,10 @@ from typing import Any
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, positive, show, whole
 from shuffledp.service.errors import PolicyRefused
+from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.log import TaskProof
+from shuffledp.tasks.notes import COSIGNATURE, VerifierKey
 from shuffledp.tasks.signing import SIGNERS
 from shuffledp.tasks.task import Task
 
@@ -51,7 +54,21 @@ class ClientPolicy:
     analyzer; for a role without any, the first key seen is remembered, and another one is
     refused."""
 
+    witnesses: tuple[str, ...] = ()
+    """Verifier keys (name+id+key, of type 4) of witnesses of the log of tasks."""
+    least_witnesses: int = 0
+    """How many of `witnesses` must have cosigned the log that holds a task."""
+
     def __post_init__(self) -> None:
+        try:
+            keys = {one.public for one in self._witness_keys() if one.kind == COSIGNATURE}
+        except ProofError:
+            keys = set()
+        if len(keys) < len(self.witnesses) or not 0 <= self.least_witnesses <= len(keys):
+            raise ParameterError(
+                "witnesses must be different verifier keys of type 4 (name+id+key), and "
+                "least_witnesses at most their number."
+            )
         positive(self.most_epsilon_per_task, "most_epsilon_per_task")
         positive(self.most_epsilon_per_period, "most_epsilon_per_period")
         whole(self.period_days, "period_days", most=36_500)
@@ -70,6 +87,12 @@ class ClientPolicy:
         for name in ("period_days", "least_users"):
             if name in settings:
                 settings[name] = whole(settings[name], name)
+        if "least_witnesses" in settings:
+            settings["least_witnesses"] = whole(settings["least_witnesses"], "least_witnesses", 0)
+        given = settings.get("witnesses", ())
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+            raise ParameterError("witnesses must be a list of verifier keys.")
+        settings["witnesses"] = tuple(given)
         for name in ("allow_repeat", "allow_short_batches"):
             if type(settings.get(name, False)) is not bool:
                 raise ParameterError(f"{name} must be true or false.")
@@ -98,6 +121,7 @@ class ClientPolicy:
         for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
             data[name] = str(data[name])
         signing = {role: list(keys) for role, keys in self.signing_keys.items()}
+        data["witnesses"] = list(self.witnesses)
         return data | {"analyzer_keys": list(self.analyzer_keys), "signing_keys": signing}
 
     def check(self, task: Task) -> None:
@@ -132,6 +156,13 @@ class ClientPolicy:
                 "the analyzer's operator for their key, and add it to analyzer_keys if it is this "
                 f"one: {task.key.raw.hex()}."
             )
+
+    def _witness_keys(self) -> list[VerifierKey]:
+        return [VerifierKey.parse(text) for text in self.witnesses]
+
+    def check_witnesses(self, proof: TaskProof) -> None:
+        """Raises `ProofError` if too few witnesses have cosigned the log."""
+        proof.check_witnesses(self._witness_keys(), self.least_witnesses)
 
     def check_signers(self, keys: Mapping[str, bytes]) -> None:
         """Raises `PolicyRefused` if a role has signed with a key that this policy does not name."""

@@ -211,6 +211,7 @@ class _Sender(Generic[Transport]):
         far as this device's keys can tell."""
         proof.check(self.task.id)
         self.policy.check_signers(proof.keys)
+        self.policy.check_witnesses(proof)
         self.device.trust(self._shuffler, self.task, proof.keys, self.policy)
         self._proof, self._proved = proof, True
 

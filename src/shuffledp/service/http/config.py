@@ -27,13 +27,18 @@ class ServerConfig:
 
     table: ClassVar[str]
     """The table's name in the TOML file."""
+    unused: ClassVar[frozenset[str]] = frozenset()
+    """Settings that this role does not use."""
 
     listen: str = "127.0.0.1:8800"
+    """Where the server listens: host:port. 0.0.0.0 stands for every address of the machine."""
     operators_listen: str = ""
     """A second address, for operators alone: /, /status, /metrics and what needs the operator's
     token are then answered there and not at `listen`. Without it, exact counts need the operator's
     token."""
     store: str = "sqlite:store.db"
+    """Where tasks and reports are kept: sqlite:FILE for one process, or postgresql://…, best given
+    in the environment, because it may hold a password."""
     spool: str = "spool"
     """A folder for batches on their way."""
     collector_token_sha256: str = ""
@@ -48,28 +53,34 @@ class ServerConfig:
     """Hash of the token of the server's operator, who enrols clients, discards batches, restores
     the ledger, and archives and deletes tasks."""
     tls_certificate: str = ""
+    """The certificate chain of this server, a PEM file; empty: no TLS, as behind a proxy on the
+    same machine."""
     tls_key: str = ""
+    """The private key of the certificate, a PEM file."""
     drain_seconds: int = 1
-    """From SIGTERM on, /readyz says 503 for so long before the port closes."""
+    """Seconds from SIGTERM until the port closes; /readyz says 503 meanwhile."""
     memory_mb: int = 256
     """Batches above this size are sorted on disk."""
     most_connections: int = 1000
-    """Further ones are told 503."""
+    """Connections at a time; further ones are told 503."""
     most_connections_per_address: int = 250
-    """Behind a proxy, all connections come from its address: give both the same number."""
+    """Connections of one address. Behind a proxy, all come from its address: give both the same
+    number."""
     idle_seconds: int = 10
-    """A connection is closed after so long without a byte in the middle of a request."""
+    """A connection is closed after this number of seconds without a byte in the middle of a
+    request."""
     request_seconds: int = 30
-    """How long a request may take to arrive; long ones get a second more per 64 KiB."""
+    """How many seconds a request may take to arrive; long ones get a second more per 64 KiB."""
     address_requests_per_minute: int = 0
-    """Of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as behind a proxy,
-    from whose address all requests come."""
+    """Requests of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as
+    behind a proxy, from whose address all requests come."""
     replay_days: int = 0
-    """So long after a task has ended it is known which reports were counted, and who sent them;
+    """Days after a task's end for which it is known which reports were counted, and who sent them;
     0: for ever."""
     verify_seconds: int = 120
-    """How long verifying a task may take, in a separate process."""
+    """How many seconds verifying a task may take, in a separate process."""
     verify_memory_mb: int = 1024
+    """How much memory that process may use."""
     allow_origins: tuple[str, ...] = ()
     """Web pages of these origins may talk to this server, for example https://survey.example; "*"
     means all. In the environment, separated by commas."""

@@ -51,6 +51,7 @@ PATH_NAMES: dict[str, JsonSchema] = {
     "series": SERIES_NAME,
     "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "part": {"type": "string", "pattern": "^[0-9]{1,9}$"},
+    "tile": {"type": "string", "pattern": "^[0-9a-z./]{1,80}$"},
 }
 
 PROBLEM: JsonSchema = {
@@ -129,7 +130,7 @@ class Operation:
 
     def to_dict(self) -> dict[str, Any]:
         """As OpenAPI writes it."""
-        names = re.findall(r"\{([a-z]+)\}", self.path)
+        names = re.findall(r"\{([a-z]+)(?::path)?\}", self.path)
         parameters = [_parameter(name, "path", PATH_NAMES[name]) for name in names]
         parameters += [_parameter(name, "header", schema) for name, schema in self.headers.items()]
         answers: dict[str, Any] = {
@@ -302,7 +303,9 @@ def openapi_document(name: str, about: str, operations: list[Operation]) -> dict
     """The OpenAPI 3.1 document of a server."""
     paths: dict[str, Any] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = operation.to_dict()
+        paths.setdefault(operation.path.replace(":path", ""), {})[operation.method.lower()] = (
+            operation.to_dict()
+        )
     people = sorted({operation.who for operation in operations if operation.who})
     return {
         "openapi": "3.1.0",

@@ -14,12 +14,13 @@ class IssuerConfig(ServerConfig):
     """The table [issuer]."""
 
     table: ClassVar[str] = "issuer"
+    unused: ClassVar[frozenset[str]] = frozenset({"signing_key"})
     keys: str = "issuer-keys"
     """The folder of the issuer's private keys, one per task."""
     attest: str = ""
     """The command that decides who may enrol by evidence; empty: nobody may."""
     attest_seconds: int = 10
-    """How long it may take."""
+    """How many seconds that command may take."""
 
     def problems(self) -> list[str]:
         found = super().problems()

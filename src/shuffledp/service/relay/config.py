@@ -14,6 +14,20 @@ class RelayConfig(ServerConfig):
     """The table [relay]. The relay has no store, no folders and no tokens."""
 
     table: ClassVar[str] = "relay"
+    unused: ClassVar[frozenset[str]] = frozenset(
+        {
+            "store",
+            "spool",
+            "signing_key",
+            "collector_token_sha256",
+            "collector_signing_key",
+            "operator_token_sha256",
+            "memory_mb",
+            "replay_days",
+            "verify_seconds",
+            "verify_memory_mb",
+        }
+    )
     shuffler: str = "http://127.0.0.1:8801"
     """The one shuffler to which requests are passed on."""
     most_body_kb: int = 4096

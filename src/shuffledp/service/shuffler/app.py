@@ -81,7 +81,7 @@ class Shuffler(Role):
         """Tells the process that started this one that it lives."""
         self.name_of_replica = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
         self.analyzer_keys = AnalyzerKeys()
-        self.witness = Witness(config.analyzer_signing_key, config.memory_folder)
+        self.witness = Witness(config.analyzer_signing_key, config.memory_folder, clock)
         self.watch = Watch(config.memory_folder, lambda: self.tasks)
         self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
 

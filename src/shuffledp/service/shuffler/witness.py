@@ -25,9 +25,11 @@ from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import TASK_CACHING, Storing
 from shuffledp.service.shuffler import operations
 from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.log import Head, TaskProof, read_path
 from shuffledp.tasks.merkle import EMPTY_ROOT
+from shuffledp.tasks.notes import Checkpoint
 from shuffledp.tasks.signing import (
     ANALYZER,
     COLLECTOR,
@@ -50,10 +52,10 @@ class Witness:
     _key: SigningKey
     _analyzer: httpx.AsyncClient
 
-    def __init__(self, pinned: str, folder: str | Path) -> None:
+    def __init__(self, pinned: str, folder: str | Path, clock: Clock = system_clock) -> None:
         """`folder` holds the file of the newest head."""
         self._pinned, self._file = bytes.fromhex(pinned), Path(folder) / HEAD_FILE
-        self._advancing = asyncio.Lock()
+        self._advancing, self._clock = asyncio.Lock(), clock
         self._proofs: dict[bytes, str] = {}
 
     def open(self, database: Database, key: SigningKey, analyzer: httpx.AsyncClient) -> None:
@@ -120,9 +122,7 @@ class Witness:
             text = json.dumps(head.to_dict())
             await asyncio.to_thread(write_whole, self._file, text, durable=True, secret=True)
         if not await self._database.run(lambda transaction: _store(transaction, head, stored)):
-            raise Problem(
-                503, "busy", "Another task is being registered; register again.", retry_after=1
-            )
+            raise _busy()
         return head
 
     async def _continued(self, last: Head | None, wanted: Head | None) -> Head:
@@ -139,9 +139,7 @@ class Witness:
             raise _forked("is signed with another key than before")
         head.check_extends(size, root, read_path(answer.get("path")))
         if wanted is not None and (head.size, head.root) != (wanted.size, wanted.root):
-            raise Problem(
-                503, "busy", "Another task is being registered; register again.", retry_after=1
-            )
+            raise _busy()
         return head
 
     async def _proof(self, task_id: bytes, collector: TaskSignature, head: Head) -> TaskProof:
@@ -176,7 +174,29 @@ class Witness:
             path=read_path(answer.get("path")),
             head=head,
             witness=self._sign(head),
+            checkpoint=await self._checkpoint(head),
         )
+
+    async def _checkpoint(self, head: Head) -> str:
+        """The analyzer's checkpoint of this head, with this shuffler's cosignature behind those of
+        the analyzer's witnesses."""
+        note = Checkpoint.parse(await self._ask_text("/log/checkpoint"))
+        if (note.size, note.root) != (head.size, head.root):
+            raise _busy()
+        name = f"shuffledp/witness/{self._key.public.hex()}"
+        line = note.cosignature(name, self._key, int(self._clock()))
+        return str(note.with_signatures([line]))
+
+    async def _ask_text(self, path: str) -> str:
+        try:
+            answer = await bounded_request_async(
+                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=30
+            )
+            if answer.status_code == 200:
+                return answer.text
+        except (httpx.HTTPError, ParameterError):
+            pass
+        raise _away()
 
     def _sign(self, head: Head) -> bytes:
         return self._key.sign(head_text(SHUFFLER, head.log_key, head.size, head.root))
@@ -195,12 +215,7 @@ class Witness:
                 return None
         except (httpx.HTTPError, ParameterError):
             pass
-        raise Problem(
-            503,
-            "analyzer-away",
-            "The analyzer does not show its log of tasks; register the task again later.",
-            retry_after=10,
-        )
+        raise _away()
 
     # routes
 
@@ -259,6 +274,19 @@ async def _store(transaction: Transaction, head: Head, last: Head | None) -> boo
         head.signature,
     )
     return True
+
+
+def _busy() -> Problem:
+    return Problem(503, "busy", "Another task is being registered; register again.", retry_after=1)
+
+
+def _away() -> Problem:
+    return Problem(
+        503,
+        "analyzer-away",
+        "The analyzer does not show its log of tasks; register the task again later.",
+        retry_after=10,
+    )
 
 
 def _forked(how: str) -> Problem:

@@ -1,0 +1,1 @@
+"""What one organisation needs to run its part: keys, tokens, configuration, introductions."""

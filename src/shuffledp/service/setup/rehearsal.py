@@ -1,0 +1,140 @@
+"""A rehearsal: simulated devices answer a made-up question through the real servers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from shuffledp.documents.files import write_whole
+from shuffledp.errors import ParameterError
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.service.client.collector import call, register_everywhere, results
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.sending import Client
+from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable, UntrustedServer
+from shuffledp.service.setup.folder import REHEARSAL_REPORTS, Folder
+from shuffledp.tasks.clock import DAY_SECONDS, system_clock
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Operators, Task, task_from_json
+
+Say = Callable[[str], None]
+USERS, EPSILON = 100, "1"
+READY_SECONDS, RESULT_SECONDS = 600.0, 300.0
+ENROLMENT_SECONDS, PAUSE_SECONDS = 60.0, 0.25
+NOT_ENROLLED = 403
+QUESTION = "Rehearsal with simulated devices: heads or tails?"
+
+
+def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
+    """Registers a task, sends the reports of simulated devices, and waits for the result; gives it
+    with the truth beside it. An interrupted rehearsal goes on where it was."""
+    missing = folder.missing()
+    if "collector" not in folder.own.roles or missing:
+        raise ParameterError(
+            "A rehearsal needs the collector's folder and the introductions of "
+            "shuffler and analyzer; give them with `shuffledp start FOLDER --with FILE`."
+        )
+    shuffler, analyzer = folder.known("shuffler"), folder.known("analyzer")
+    assert shuffler is not None and analyzer is not None
+    servers = {"shuffler": shuffler["url"], "analyzer": analyzer["url"]}
+    for role, url in servers.items():
+        say(f"Waiting for the {role} at {url}")
+        wait_until_ready(url)
+    task = _task(folder, shuffler, analyzer)
+    secrets = folder.secrets("collector.env")
+    tokens = {role: secrets[f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"] for role in servers}
+    key = SigningKey.load(folder.path / "collector-signing.json")
+    register_everywhere(task, servers, tokens, key)
+    say("Both servers have registered the rehearsal's task")
+    truth = _send(folder, task)
+    say(f"{REHEARSAL_REPORTS} simulated devices have sent their reports")
+    return {"truth": truth, **_result(servers["analyzer"], task)}
+
+
+def wait_until_ready(url: str, seconds: float = READY_SECONDS) -> None:
+    """Waits until a server is ready; raises `Unreachable` if it is not in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            call("GET", f"{url}/readyz")
+            return
+        except UntrustedServer:
+            raise
+        except (Refused, Unreachable):
+            time.sleep(PAUSE_SECONDS)
+    raise Unreachable(f"The server at {url} is not ready; start it, and look at its log.")
+
+
+def _task(folder: Folder, shuffler: dict[str, Any], analyzer: dict[str, Any]) -> Task:
+    """The rehearsal's task; the same one if it was interrupted."""
+    file = folder.path / "rehearsal-task.json"
+    if file.exists():
+        return task_from_json(file.read_bytes())
+    task = Task.create(
+        plan_count(USERS, EPSILON, padded=True).to_dict(),
+        PublicKey.from_dict(analyzer["key"]),
+        "rehearsal",
+        BatchRule(REHEARSAL_REPORTS),
+        question=QUESTION,
+        operators=Operators(
+            folder.own.organisation, shuffler["organisation"], analyzer["organisation"]
+        ),
+        shuffler=shuffler["url"],
+        expires=int(system_clock()) + DAY_SECONDS,
+    )
+    write_whole(file, task.canonical(), durable=True)
+    return task
+
+
+def _send(folder: Folder, task: Task) -> int:
+    """Sends the reports of all simulated devices; gives how many of them say yes."""
+    policy = ClientPolicy.load(folder.path / "policy.json")
+    tokens = (folder.path / "rehearsal-tokens.txt").read_text("utf-8").split()
+
+    def send(number: int, end: float = 0.0) -> None:
+        outbox = folder.path / "rehearsal" / str(number)
+        with Client(task, task.shuffler, tokens[number], outbox, policy=policy) as client:
+            try:
+                client.send(number % 2)
+            except AlreadyAnswered:
+                client.resume()
+            except Refused as error:
+                if error.status != NOT_ENROLLED or time.monotonic() > end:
+                    raise
+                time.sleep(PAUSE_SECONDS)
+                send(number, end)
+
+    send(0, time.monotonic() + ENROLMENT_SECONDS)  # the shuffler may still be enrolling the tokens
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(send, range(1, REHEARSAL_REPORTS)))
+    return REHEARSAL_REPORTS // 2
+
+
+def _result(analyzer: str, task: Task) -> dict[str, Any]:
+    end = time.monotonic() + RESULT_SECONDS
+    while time.monotonic() < end:
+        found = results(analyzer, task.id.hex())
+        if found:
+            return found[0]
+        time.sleep(PAUSE_SECONDS)
+    raise Unreachable(
+        f"The analyzer at {analyzer} has published nothing after {RESULT_SECONDS:.0f} s; look at "
+        "the status of both servers."
+    )
+
+
+def enrol_for_rehearsal(folder: Folder, url: str, say: Say, seconds: float = READY_SECONDS) -> None:
+    """Enrols the collector's tokens for a rehearsal at this folder's shuffler, once. Each is for
+    one report in total."""
+    if not folder.to_enrol.exists():
+        return
+    wait_until_ready(url, seconds)
+    hashes = folder.to_enrol.read_text("utf-8").split()
+    token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
+    folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice
+    call("POST", f"{url}/tokens", token, json={"sha256": hashes})
+    say(f"Enrolled {len(hashes)} tokens for the collector's rehearsal")
