@@ -43,7 +43,7 @@ F = Fraction
 GAINS = [(F(1, 2), F(1, 2)), (F(1, 5), F(1)), (F(1), F(1, 5))]
 """(e^u − 1, e^d − 1); the inequalities hold for any numbers above 0."""
 GRID = [
-    (users, buckets, cut, decay, gains)
+    ((users, buckets, cut, decay), gains)
     for users, buckets, cut in ((1, 2, 1), (2, 1, 1), (2, 2, 0), (2, 2, 1), (3, 1, 1))
     for decay in (F(1, 3), F(9, 10))
     for gains in GAINS
@@ -61,7 +61,7 @@ def losses(one: Instance) -> tuple[F, F, F]:
 
 def test_no_view_tells_more_than_each_direction_allows() -> None:
     reached = Counter[str]()
-    for *shape, gains in GRID:
+    for shape, gains in GRID:
         up, down, both = losses(tight_kept(*shape, gains))
         assert up <= 1 + gains[0] and down <= 1 + gains[1]
         assert both <= (1 + gains[0]) * (1 + gains[1])
@@ -86,12 +86,12 @@ SPOILT: dict[str, Callable[[Instance], Instance]] = {
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_every_spoilt_variant_is_refuted(name: str) -> None:
-    def broken(shape: Any, gains: tuple[F, F]) -> bool:
+    def broken(shape: tuple[int, int, int, F], gains: tuple[F, F]) -> bool:
         up, down, both = losses(SPOILT[name](tight_kept(*shape, gains)))
         allowed = (1 + gains[0], 1 + gains[1], (1 + gains[0]) * (1 + gains[1]))
         return any(found > most for found, most in zip((up, down, both), allowed, strict=True))
 
-    assert any(broken(shape, gains) for *shape, gains in GRID)
+    assert any(broken(shape, gains) for shape, gains in GRID)
 
 
 # Beside exact cells: every replacement, by brute force

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,14 @@ def test_answers_have_the_forecast_error_and_cover_the_truth(
     square, heavy = np.array(errors) ** 2, np.array([label in HEAVY for label in LABELS])
     assert np.sqrt(square[:, heavy].mean()) < 1.8 * plan.to_dict()["rmse_heavy"]
     for count in (10, 20):
-        measured = np.sqrt(square[:, (count == COUNTS)].mean())
-        assert 0.85 < measured / plan.protocol.rmse(USERS, count) < 1.15
-        mean = abs(np.array(errors)[:, (count == COUNTS)].mean())
-        assert mean < 5 * measured / math.sqrt(runs * (count == COUNTS).sum()) + 0.1
+        held = np.equal(COUNTS, count)
+        measured = np.sqrt(square[:, held].mean())
+        assert 0.85 < measured / plan.protocol.rmse_at(USERS, Fraction(count)) < 1.15
+        mean = abs(np.array(errors)[:, held].mean())
+        assert mean < 5 * measured / math.sqrt(runs * held.sum()) + 0.1
     assert np.mean(inside) > 0.94 and np.mean(joint) > 0.7
     # a sparse part for all labels errs far more on the heavy ones
-    assert plan.protocol.rmse(USERS, 10_000) > 20 * plan.to_dict()["rmse_heavy"]
+    assert plan.protocol.rmse_at(USERS, Fraction(10_000)) > 20 * plan.to_dict()["rmse_heavy"]
 
 
 def test_one_user_sends_to_both_parts(plan: Plan[HistogramResult]) -> None:

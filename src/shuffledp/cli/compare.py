@@ -145,7 +145,7 @@ def as_table(table: Table, *, citations: bool = False) -> RichTable:
         kind = "pure" if row.claim.pure else "(ε, δ)"
         kind += "" if row.claim.holds else " ?"
         style = "bold green" if row.ours and row.name != "printed" else None
-        figures = (error, messages, bits)
+        figures: tuple[str, ...] = (error, messages, bits)
         if histogram:
             errors = (row.forecast.at_zero, row.forecast.at_count)
             figures = (*map(number, errors), error, messages)

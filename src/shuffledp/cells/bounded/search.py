@@ -61,7 +61,7 @@ class Muting:
         return self.lost * self.odds
 
     def times(self, factor: float) -> Muting:
-        """With all odds so many times as large."""
+        """With all odds multiplied by a factor."""
         return replace(
             self,
             first_odds=self.first_odds * factor,

@@ -21,6 +21,7 @@ Whether these numbers are private is not decided here but by a certificate.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -111,6 +112,11 @@ class UrnCell(Cell):
             probability(getattr(self, name), name)
         if self.data + self.muted + self.jump != 1:
             raise ParameterError("data, muted and jump must add up to exactly 1.")
+
+    @property
+    @abstractmethod
+    def down_loss(self) -> Fraction:
+        """ε that giving a value up costs."""
 
     @property
     def proof_steps(self) -> float:
