@@ -116,7 +116,7 @@ def test_the_key_must_come_from_elsewhere() -> None:
         TaskFinder(SHUFFLER, gateway=key)
     for wrong in ("shuffler.example", "ftp://shuffler", "http://"):
         for server, relay in ((wrong, RELAY), (SHUFFLER, wrong)):
-            with pytest.raises(ParameterError, match="no URL"):
+            with pytest.raises(ParameterError, match="not a URL"):
                 TaskFinder(server, relay=relay, gateway=key)
 
 

@@ -91,7 +91,8 @@ def test_an_unpadded_report_would_give_the_value_away(tmp_path: Path) -> None:
     plus, minus = independent_cell(use.cell).randomize_each(np.repeat([0, 1], 2000))
     parity = (plus + minus) % 2
     right = (parity == np.repeat([0, 1], 2000)).mean()
-    assert right > 0.99  # 0.999 but for the noise of the few
+    # 0.999 but for the noise of the few; where the base is odd, the parity is the other value
+    assert max(right, 1 - right) > 0.99
 
 
 @pytest.mark.attack("ciphertexts that tell values apart")

@@ -119,7 +119,7 @@ def _look_at(browser: Browser, page: str, rows: list[dict[str, str]]) -> None:
         dates = "[...document.querySelectorAll('tbody th')].map(cell => cell.innerText)"
         assert browser.run(dates) == ["2031-01-06", "2031-01-13", "2031-01-20", "2031-01-27"]
         shown = browser.run("document.querySelector('tbody').innerText")
-        assert all(f"{float(row['estimate']):,.2f}" in shown for row in rows)
+        assert all(f"{float(row['clipped']):,.2f}" in shown for row in rows)
         assert shown.count("not published") == 2
         assert browser.run("document.documentElement.scrollWidth <= innerWidth")
         named = "document.querySelector('svg.series').getAttribute('aria-label')"

@@ -248,8 +248,8 @@ def test_a_task_is_registered_at_servers_that_run_elsewhere(
             page.write(f"#{role}", url)
             page.write(f"#{role}_token", servers.collector_tokens[role])
         page.click("#start")
-        # slack for three bad clients, with reports of 29 messages
-        page.wait_text("#have", "About 0 of 10,087 reports")
+        # slack for three bad clients, with reports of 27 messages
+        page.wait_text("#have", "About 0 of 10,081 reports")
         assert page.value("#shuffler_token") == ""
         assert "ledger decides" in page.text("#budget")
     page.wait_text("#collect-problem", "does not answer")

@@ -55,6 +55,11 @@ class VerifierKey:
             raise _refuse("A verifier key needs a name without spaces and an Ed25519 key")
 
     @property
+    def signs_log(self) -> bool:
+        """Whether it is the key of a log; otherwise a witness cosigns with it."""
+        return self.kind != COSIGNATURE
+
+    @property
     def id(self) -> bytes:
         """The four bytes that name the key in a signature line."""
         named = f"{self.name}\n".encode() + bytes([self.kind]) + self.public
@@ -161,7 +166,7 @@ class Checkpoint:
         return found
 
     def _valid(self, value: bytes, key: VerifierKey) -> bool:
-        if key.kind == LOG_SIGNATURE:
+        if key.signs_log:
             return signed(key.public, value, self.text)
         if len(value) != TIME_BYTES + SIGNATURE_BYTES:
             return False

@@ -19,7 +19,7 @@ from shuffledp.service.errors import PolicyRefused
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.log import TaskProof
-from shuffledp.tasks.notes import COSIGNATURE, VerifierKey
+from shuffledp.tasks.notes import VerifierKey
 from shuffledp.tasks.signing import SIGNERS
 from shuffledp.tasks.task import Task
 
@@ -61,7 +61,7 @@ class ClientPolicy:
 
     def __post_init__(self) -> None:
         try:
-            keys = {one.public for one in self._witness_keys() if one.kind == COSIGNATURE}
+            keys = {one.public for one in self._witness_keys() if not one.signs_log}
         except ProofError:
             keys = set()
         if len(keys) < len(self.witnesses) or not 0 <= self.least_witnesses <= len(keys):
