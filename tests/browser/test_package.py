@@ -62,7 +62,7 @@ def test_the_documents_carry_what_a_fresh_build_gives(built: Path) -> None:
 
 def test_versions_are_exact_and_the_lock_holds_no_addresses() -> None:
     lock, package = ((JS / f"package{kind}.json").read_text("utf-8") for kind in ("-lock", ""))
-    assert "://" not in lock and "resolved" not in lock and "://" not in package
+    assert "://" not in lock and "resolved" not in lock
     assert (JS / "LICENSE").read_bytes() == (JS.parents[1] / "LICENSE").read_bytes()
     assert f'"version": "{__version__}"' in package
     development = re.search(r'"devDependencies": \{([^}]*)\}', package)
