@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from scripts_modules import script
 from views import split_distance
 
 from shuffledp.baselines import Setting, baseline
@@ -96,21 +95,13 @@ def test_neighbours_are_closer_than_the_worst_pair() -> None:
     assert -math.log2(split_distance(100, 3, 0, 2)) == pytest.approx(10.73, abs=0.01)
 
 
-def figures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("figures", ROOT / "scripts" / "figures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_page_is_up_to_date() -> None:
     """Counts; the other tables come from the same code and take longer."""
-    script = figures()
+    script("document_blocks")  # which it imports
+    figures = script("figures")
     page = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
-    for name, block in script.blocks(["count"]).items():
-        assert script.marked(page, name) == block, "run: python scripts/figures.py --tables"
+    for name, block in figures.blocks(["count"]).items():
+        assert figures.marked(page, name) == block, "run: python scripts/figures.py --tables"
 
 
 def test_large_domains_by_sparse_histograms_beside_local_hashing() -> None:
