@@ -110,7 +110,7 @@ def test_a_plan_without_a_bound_prints_none() -> None:
     plan = plan_integer_sum(1_000, 1, 5, cell="paper")
     assert plan.forecast.limit_messages is None and "lower bound" not in parameters(plan)
     assert Plan.from_dict(plan.to_dict()).forecast == plan.forecast
-    assert "lower bound for this design: 9.5" in parameters(plan_count(10**4, 1))
+    assert "lower bound for this design: 9.49" in parameters(plan_count(10**4, 1))
 
 
 def parameters(plan: Plan[Any]) -> str:
