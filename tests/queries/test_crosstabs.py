@@ -267,9 +267,9 @@ def test_whole_numbers_missing_values_and_users() -> None:
     ("given", "sentence"),
     [
         ({}, "Give labels for one column"),
-        ({"by": ["way"]}, "neither labels nor other"),
-        ({"domains": DOMAINS}, "neither labels nor other"),
-        ({"by": ["way"], "domains": DOMAINS, "labels": 2}, "neither labels nor other"),
+        ({"by": ["way"]}, "no labels, other or heavy"),
+        ({"domains": DOMAINS}, "no labels, other or heavy"),
+        ({"by": ["way"], "domains": DOMAINS, "labels": 2}, "no labels, other or heavy"),
         ({"by": ["country"], "domains": DOMAINS}, "every column in by"),
         ({"by": ["way", "way"], "domains": {"way": WAYS}}, "twice"),
         ({"by": [1], "domains": {1: WAYS}}, "columns' names"),
