@@ -164,16 +164,17 @@ def test_histogram_estimates_and_both_intervals(cell: str) -> None:
     truth = np.array([200, 150, 100, 0, 50])
     entropy = SeededEntropy("histogram")
     errors, single, joint = [], [], []
-    for run in range(700):
+    for run in range(1400):
         path = plan.aggregate if run % 7 else plan.randomize_all
         estimate = plan.analyze(plan.release(path(values, entropy)))
         errors.append(estimate.values - truth)
         single.append((estimate.low <= truth) & (truth <= estimate.high))
         joint.append(((estimate.joint_low <= truth) & (truth <= estimate.joint_high)).all())
     found = np.array(errors)
-    assert (np.abs(found.mean(axis=0)) < 4.5 * found.std(axis=0) / 700**0.5).all()
+    assert (np.abs(found.mean(axis=0)) < 4.5 * found.std(axis=0) / 1400**0.5).all()
+    # four standard errors of a standard deviation, for errors with a kurtosis of 15
     for bucket, count in enumerate(truth):
-        assert found[:, bucket].std() == pytest.approx(histogram(plan).rmse(500, count), rel=0.13)
+        assert found[:, bucket].std() == pytest.approx(histogram(plan).rmse(500, count), rel=0.2)
     assert np.mean(single) > 0.935 and np.mean(joint) > 0.93
     assert np.mean(np.all(single, axis=1)) < 0.93  # the single ones do not hold all at once
 
