@@ -106,10 +106,10 @@ def test_processes_that_race_lose_nothing(tmp_path: Path) -> None:
     assert Ledger(path).remaining() == 0 and len(Ledger(path).entries()) == 100
 
 
-def filled(path: Path) -> Ledger:
+def filled(path: Path, first: str = "first") -> Ledger:
     """A ledger with three lines; the second has a result."""
     ledger = Ledger.create(path, 3)
-    ledger.spend("0.5", "first")
+    ledger.spend("0.5", first)
     shuffledp.count(FLAGS, epsilon=1, ledger=ledger)
     ledger.spend("0.5", "third")
     return ledger
@@ -154,7 +154,7 @@ def test_a_head_that_was_kept_shows_rewritten_lines(tmp_path: Path) -> None:
     head = ledger.verify()
     ledger.spend("0.5", "fourth")
     assert ledger.verify(head) != head  # the twin: lines were added behind it
-    other = filled(tmp_path / "other.json")  # valid hashes, another result
+    other = filled(tmp_path / "other.json", "another")  # valid hashes of other lines
     with pytest.raises(LedgerBroken, match="does not continue from this head"):
         other.verify(head)
 
