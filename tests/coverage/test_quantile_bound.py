@@ -45,9 +45,7 @@ def moved_above(case: Case, probability: float) -> Contradiction:
     return contradiction(case, data, other, probability, RUNS)
 
 
-@pytest.mark.parametrize(
-    ("data", "probability"), [("skewed", 0.75), ("skewed", 0.95), ("one bin", 0.95)]
-)
+@pytest.mark.parametrize(("data", "probability"), [("skewed", 0.95), ("one bin", 0.95)])
 def test_few_users_decide_where_a_high_quantile_lies(data: str, probability: float) -> None:
     """And the view hardly shows whether they are there."""
     case = replace(SKEWED, data=data)
