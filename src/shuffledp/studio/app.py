@@ -31,6 +31,7 @@ PAGE = Path(__file__).with_name("page")
 QUERIES_SCRIPT = "queries.js"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 MOST_FORM_BYTES = 16 << 20
+FORMATS = ("encoding", "delimiter", "decimal", "sheet")
 
 
 class Studio:
@@ -59,6 +60,7 @@ class Studio:
             Route("/api/plan", self.answer_plan, methods=["POST"]),
             Route("/api/frontier", self.answer_frontier, methods=["POST"]),
             Route("/api/upload", self.answer_upload, methods=["POST"]),
+            Route("/api/format", self.answer_format, methods=["POST"]),
             Route("/api/sample", self.answer_sample, methods=["POST"]),
             Route("/api/forget", self.answer_forget, methods=["POST"]),
             Route("/api/rehearse", self.answer_rehearse, methods=["POST"]),
@@ -93,20 +95,27 @@ class Studio:
 
     async def answer_upload(self, request: Request) -> Response:
         """Takes a file; returns its columns."""
-        encoding = request.headers.get("x-encoding") or None
-        return await self._columns(await self.uploads.receive(request), encoding)
+        return await self._columns(await self.uploads.receive(request))
 
     async def answer_sample(self, _: Request) -> Response:
         """Takes the bundled sample; returns its columns."""
         sample = commute()
         return await self._columns(self.uploads.keep(sample.name, sample.read_bytes()))
 
-    async def _columns(self, path: Path, encoding: str | None = None) -> Response:
+    async def answer_format(self, request: Request) -> Response:
+        """Reads the uploaded file again, with another encoding, delimiter, decimal sign or
+        sheet."""
+        asked = await _object(request)
+        chosen = {name: str(asked[name]) for name in FORMATS if asked.get(name)}
+        return await self._columns(self.uploads.required(), chosen)
+
+    async def _columns(self, path: Path, chosen: dict[str, str] | None = None) -> Response:
         """The columns of an uploaded file; one that cannot be read is removed again."""
         try:
-            found = await self._answers("look", {"path": str(path), "encoding": encoding})
+            found = await self._answers("look", {"path": str(path), "chosen": chosen})
         except ShuffleDPError:
-            self.uploads.forget()
+            if not chosen:
+                self.uploads.forget()
             raise
         return JSONResponse({"name": path.name, **found[0]})
 
@@ -118,7 +127,7 @@ class Studio:
     async def answer_rehearse(self, request: Request) -> Response:
         """Many runs on the uploaded file, line by line."""
         asked = await _object(request)
-        given = {name: asked.get(name) for name in ("form", "plan", "column", "runs", "written")}
+        given = {name: asked.get(name) for name in ("form", "plan", "runs", "chosen")}
         given["path"] = str(self.uploads.required())
         return self._stream("rehearse", given)
 

@@ -20,7 +20,7 @@ from shuffledp.service.http.templates import templates
 from shuffledp.studio.cautions import cautions
 from shuffledp.studio.collecting import Purpose
 from shuffledp.studio.fields import Form
-from shuffledp.studio.questions import QUESTIONS, confidence_of
+from shuffledp.studio.questions import question_of
 from shuffledp.studio.words import (
     accuracy_sentence,
     certificate_rows,
@@ -29,6 +29,7 @@ from shuffledp.studio.words import (
     fake_clients_sentences,
     people_sentence,
     plan_facts,
+    suspicion_sentence,
     trust_rows,
 )
 from shuffledp.tasks.results import UNBIASED_NOTE, result_lines
@@ -78,13 +79,14 @@ def report_page(
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
         plan=plan,
-        asks=QUESTIONS[plan.protocol.query].words.asks.capitalize(),
+        asks=question_of(written.form).words.asks.capitalize(),
         purpose=written.purpose.rows(),
         promises=[
-            accuracy_sentence(plan, confidence_of(written.form)),
+            accuracy_sentence(written.form, plan),
             people_sentence(plan),
             cost_sentence(plan),
             epsilon_sentence(plan.epsilon, plan.padding),
+            suspicion_sentence(plan.epsilon, question_of(written.form).words.secret),
         ],
         cautions=cautions(written.form, plan),
         trust=trust_rows(written.publish_noise),
