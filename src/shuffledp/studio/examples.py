@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 from shuffledp.plans.plan import Plan
+from shuffledp.queries.quantiles.planner import checked_axis
 from shuffledp.studio.fields import Form
-from shuffledp.studio.questions import bounds_of, groups_of, question_of, reach_of
+from shuffledp.studio.questions import axis_of, bounds_of, groups_of, question_of, reach_of
 from shuffledp.studio.words import short
 
 SHARE = 0.413
@@ -19,7 +21,7 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
     scale."""
     question, error, users = question_of(form), reach_of(form, plan), plan.users
     groups = groups_of(form)
-    if "labels" in question.fields or "candidates" in question.fields:
+    if "labels" in question.fields:
         names = question.combinations(form) if groups else question.answers(form)
         rows = [(name, round(users * share)) for name, share in _shares(names[:MOST_ROWS])]
         return _drawn(rows, error, (0, users), headline=_of(rows[0][1], error, users, rows[0][0]))
@@ -36,12 +38,18 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
         return _drawn([("yes", round(value))], error, (low, high), _of(value, error, users))
     name = "median" if question.words.of_one == "value" else question.words.of_one
     headline = f"{name}: {short(value)} ± {short(error)}"
+    unit = checked_axis(axis_of(form))[2] if question.words.of_one == "value" else None
+    if unit == "day":
+        day = date(1970, 1, 1) + timedelta(days=round(value))
+        headline = f"{name}: {day.isoformat()} ± {short(error)} days"
     return _drawn([(name, value)], error, (low, high), headline)
 
 
 def _of(value: float, error: float, users: int, name: str = "") -> str:
     said = f"{name}: " if name else ""
-    return f"{said}{round(value):,} ± {short(error)} of {users:,} people ({value / users:.1%})"
+    return (
+        f"{said}{round(value):,} ± {short(error)} of {users:,} people ({100 * value / users:.1f} %)"
+    )
 
 
 def _range(form: Form, users: int) -> tuple[float, float]:

@@ -127,6 +127,7 @@ def _shown(form: Form, plan: Plan[Any]) -> Item:
         "query": question_of(form).name,
         "epsilon": show(plan.epsilon),
         "error": reach_of(form, plan),
+        "span": question_of(form).span(form),
         "example": example(form, plan),
         "messages": plan.report_size,
         "average": f.messages_per_user,

@@ -199,7 +199,8 @@ class Question:
     def answers(self, form: Form) -> list[str]:
         """The answers that are counted, with the one for all others."""
         given = self.given(form)
-        return [*given["labels"], *([given["other"]] if given.get("other") else [])]
+        named = given["labels"] if "labels" in given else given["candidates"]
+        return [*named, *([given["other"]] if given.get("other") else [])]
 
     def combinations(self, form: Form) -> list[str]:
         """A label for each group and answer."""

@@ -39,8 +39,8 @@ export async function get(path) {
   return (await send(path, {})).json();
 }
 
-export async function upload(file, encoding) {
-  const headers = { 'X-File-Name': encodeURIComponent(file.name), 'X-Encoding': encoding };
+export async function upload(file) {
+  const headers = { 'X-File-Name': encodeURIComponent(file.name) };
   return (await send('/api/upload', { method: 'POST', headers, body: file })).json();
 }
 
