@@ -20,6 +20,26 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
+PRECEDENTS = (
+    "For comparison, the redistricting data of the 2020 US census were released with a total ε of "
+    "19.61 under a weaker definition, and Apple stated an ε of 2 to 8 for each report of usage data "
+    "of its devices."
+)
+DEFINITIONS: Rows = [
+    (
+        "ε (epsilon)",
+        "How much one person's answer can change the probability of any result: by a factor of at "
+        "most e^ε. Smaller is stricter.",
+    ),
+    ("Shuffler", "Collects encrypted reports, mixes them and forwards them. Cannot read them."),
+    ("Analyzer", "Decrypts mixed messages, adds them up, and publishes the result."),
+    ("Batch", "The reports that are mixed together and counted once."),
+    ("Certificate", "The list of inequalities that prove ε for the exact parameters in use."),
+    (
+        "Margin of error",
+        "How far the published number is from the truth, at most, as often as said.",
+    ),
+]
 HONEST_SHARE = 0.3
 """The share that fake clients move in the example."""
 
@@ -114,6 +134,18 @@ def suspicion_sentence(epsilon: Fraction, secret: str, prior: float = 0.01) -> s
         f"{percentage(suspicion(float(epsilon), prior))} sure after seeing everything that is "
         "published."
     )
+
+
+def strictness_sentence(epsilon: Fraction) -> str:
+    """How a board can place ε, beside what others chose."""
+    number = show(epsilon)
+    if epsilon <= 1:
+        how = f"Strict: ε = {number} is within 1, which is usual for one sensitive release"
+    elif epsilon <= 4:
+        how = f"Moderate: ε = {number} is above 1, which is usual for one sensitive release"
+    else:
+        how = f"Weak: above 4, and this is ε = {number}, the guarantee says little about one person"
+    return f"{how}. {PRECEDENTS}"
 
 
 def suspicion(epsilon: float, prior: float) -> float:
