@@ -79,6 +79,11 @@ def put(path: str, text: str, folder: Path) -> Iterator[str]:
             source = "".join(cell["source"])
             cell["source"] = turned(path, source)
             yield from targets(path, source)
+        for output in cell.get("outputs", ()):  # pandas leaves the header of an index empty
+            shown = output.get("data", {})
+            if "text/html" in shown:
+                table = "".join(shown["text/html"])
+                shown["text/html"] = table.replace("<th></th>", "<td></td>")
     page.write_text(json.dumps(notebook), "utf-8")
 
 

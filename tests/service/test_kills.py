@@ -118,7 +118,8 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
     it holds no lock."""
 
     def away(at: int) -> float:
-        text = httpx.get(f"{programs.replica_urls[at]}/metrics", timeout=60).text
+        url = f"{programs.replica_urls[at]}/metrics"
+        text = httpx.get(url, headers=bearing(OPERATOR), timeout=60).text
         name = "shuffledp_shuffler_replicas_away "
         return float(next(x for x in text.splitlines() if x.startswith(name)).split()[-1])
 

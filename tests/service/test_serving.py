@@ -14,7 +14,7 @@ import httpx
 from raw_sockets import connect
 from service_programs import Programs
 from service_states import settled
-from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
+from service_trio import ANALYZER_OPERATOR, COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
 
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import wait_ready
@@ -120,8 +120,10 @@ def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
             await trio.post(task, b"x", "t")
             await trio.results(task)
             await asyncio.sleep(0.2)
-            for server in (trio.to_shuffler, trio.to_analyzer):
-                text = (await server.get("/metrics")).text
+            operators = ((trio.to_shuffler, OPERATOR), (trio.to_analyzer, ANALYZER_OPERATOR))
+            for server, token in operators:
+                assert (await server.get("/metrics")).status_code == 401
+                text = (await server.get("/metrics", headers=bearing(token))).text
                 for line in text.splitlines():
                     assert re.fullmatch(
                         r"# TYPE \w+ (counter|gauge|histogram)|# HELP \w+ \S.*"
@@ -131,12 +133,14 @@ def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
                 described = set(re.findall(r"# HELP (\w+) ", text))
                 assert described == set(re.findall(r"# TYPE (\w+) ", text))
                 assert "process_resident_memory_bytes" in described
-            text = (await trio.to_shuffler.get("/metrics")).text
+            text = (await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text
             assert (
                 f'shuffledp_shuffler_uploads_total{{task="1",verdict="accepted"}} {USERS}.0' in text
             )
             assert 'rejected_total{reason="size",task="1"} 1.0' in text
-            other = (await trio.to_analyzer.get("/metrics")).text
+            other = (
+                await trio.to_analyzer.get("/metrics", headers=bearing(ANALYZER_OPERATOR))
+            ).text
             assert "shuffledp_analyzer_batches_total" in other and "shuffler" not in other
             assert 'batches_total{state="deleted"} 1.0' in text
 

@@ -182,8 +182,10 @@ def _driven(driver: str, wanted: dict[str, Any]) -> Iterator[Browser]:
                     break
             time.sleep(0.1)
         window = Browser(f"http://127.0.0.1:{port}", wanted)
-        yield window
-        window.close()
+        try:
+            yield window
+        finally:
+            window.close()
     finally:
         program.terminate()
         program.wait(15)

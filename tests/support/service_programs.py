@@ -93,10 +93,11 @@ class Programs:
             ).raise_for_status()
 
     def enrol(self, count: int, prefix: str = EACH_PREFIX) -> list[str]:
-        """Fresh tokens, enrolled at the shuffler."""
+        """Fresh tokens, enrolled at the shuffler, where its operators are answered."""
         tokens = [new_token(prefix) for _ in range(count)]
+        inside = self.trio.shuffler_config.operators_listen
         httpx.post(
-            f"{self.urls['shuffler']}/tokens",
+            f"{f'http://{inside}' if inside else self.urls['shuffler']}/tokens",
             json={"sha256": [sha(token) for token in tokens]},
             headers=bearing(OPERATOR),
             timeout=60,

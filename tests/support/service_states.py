@@ -53,9 +53,11 @@ KEEP_TALLIES = {
         "BEGIN INSERT OR IGNORE INTO tallies VALUES (NEW.id, NEW.tally); END",
     ),
     "postgresql": (
-        "CREATE RULE keep AS ON UPDATE TO batches "
-        "WHERE OLD.tally IS NULL AND NEW.tally IS NOT NULL "
-        "DO ALSO INSERT INTO tallies VALUES (NEW.id, NEW.tally) ON CONFLICT DO NOTHING",
+        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO tallies VALUES (NEW.id, NEW.tally) ON CONFLICT DO NOTHING; "
+        "RETURN NULL; END $$",
+        "CREATE TRIGGER keep AFTER UPDATE ON batches FOR EACH ROW "
+        "WHEN (OLD.tally IS NULL AND NEW.tally IS NOT NULL) EXECUTE FUNCTION keep()",
     ),
 }
 

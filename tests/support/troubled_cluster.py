@@ -78,7 +78,7 @@ class Troubled:
     def __init__(self, work: Any, fault: str, folder: str, number: int = 0) -> None:
         self.work, self.fault, self.folder = work, fault, Path(folder)
         self.stage = f"{type(work).__name__} {number}"
-        self.secret = getattr(work, "secret", None)
+        self.secret, self.protocol = (getattr(work, name, None) for name in ("secret", "protocol"))
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -105,7 +105,7 @@ class Troubled:
             time.sleep(40)
         if self.fault == "loses its executor":
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1]
-            os.kill(int(daemon.split()[1]), signal.SIGKILL)  # the JVM of this very executor
+            os.kill(int(daemon.split()[1]), signal.SIGKILL)  # the JVM of this executor
             time.sleep(60)
 
 

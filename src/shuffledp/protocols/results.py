@@ -130,10 +130,13 @@ class Result(ABC):
 
     def texts(self) -> list[tuple[str, str, str, str]]:
         """`shown_rows` as texts, each number with the digits that its error deserves."""
-        return [
-            (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
-            for name, value, low, high in self.shown_rows()
-        ]
+        rows = []
+        for name, value, low, high in self.shown_rows():
+            # An interval is about four errors wide. One that was cut to a single possible number
+            # says nothing of the error; the RMSE does.
+            digits = decimals((high - low) / 4 or self.rmse)
+            rows.append((name, written(value, digits), written(low, digits), written(high, digits)))
+        return rows
 
     @property
     def size(self) -> int:
@@ -173,7 +176,7 @@ class Result(ABC):
             for name, *numbers in self.texts()
         )
         sure = percent(self.confidence)
-        head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
+        head = f"<tr><td></td><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
             f"{html.escape(self.privacy_in_words())}; {self.public_number()}; "
@@ -385,11 +388,6 @@ class HistogramResult(Result):
             f"{self.marks()}"
         )
         return "\n".join([head, *lines])
-
-
-def _text(number: float, low: float, high: float) -> str:
-    """A number with the digits that its interval deserves, which is about four errors wide."""
-    return written(number, decimals((high - low) / 4))
 
 
 def clip(number: float, possible: tuple[float, float]) -> float:

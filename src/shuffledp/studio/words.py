@@ -235,21 +235,25 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _proof_rows(name: str, proof: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The inequalities of one cell's proof: those of both directions, or its tightest margin."""
+    """The inequalities of one cell's proof (of both directions, where it has two), or its tightest
+    margin."""
     if "margin" in proof:
         where = f"{name}, change {proof['inequality']} by {proof['shift']}"
         says = f"margin at m = {proof['at']}, the tightest place, is above 0"
         return [{"where": where, "says": says, "left": "0", "right": proof["margin"]}]
-    rows = []
-    for side in ("up", "down"):
-        part = proof[side]
-        for one in (part["loss"], *part["inequalities"]):
-            at = f" at I = {one['I']}, x = {one['x']}" if "I" in one else ""
-            where = f"{name}, {side}"
-            says = one["statement"] + at
-            left, right = one["left"], _decimal(one["right"])
-            rows.append({"where": where, "says": says, "left": left, "right": right})
-    return rows
+    if "inequalities" in proof:
+        return [_inequality_row(name, one) for one in proof["inequalities"]]
+    return [
+        _inequality_row(f"{name}, {side}", one)
+        for side in ("up", "down")
+        for one in (proof[side]["loss"], *proof[side]["inequalities"])
+    ]
+
+
+def _inequality_row(where: str, one: Mapping[str, Any]) -> dict[str, str]:
+    at = f" at I = {one['I']}, x = {one['x']}" if "I" in one else ""
+    says, right = one["statement"] + at, _decimal(one["right"])
+    return {"where": where, "says": says, "left": one["left"], "right": right}
 
 
 def _decimal(text: str) -> str:

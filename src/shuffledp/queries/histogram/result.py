@@ -68,7 +68,7 @@ class CrosstabResult(HistogramResult):
         return values, self.merged * (len(self.values) // len(values))
 
     def _variances(self, held: Floats, merged: int) -> Floats:
-        """The variances of sums of `merged` cells that so many users hold."""
+        """The variances of sums of `merged` cells, given how many users hold each."""
         none, everybody = (
             self.cell.variance_of_sum(merged, self.reports, total) for total in (0, self.reports)
         )
