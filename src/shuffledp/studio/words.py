@@ -22,8 +22,8 @@ SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
 PRECEDENTS = (
     "For comparison, the redistricting data of the 2020 US census were released with a total ε of "
-    "19.61 under a weaker definition, and Apple stated an ε of 2 to 8 for each report of usage data "
-    "of its devices."
+    "19.61 under a weaker definition, and Apple stated an ε of 2 to 8 for each report of usage "
+    "data of its devices."
 )
 DEFINITIONS: Rows = [
     (
