@@ -217,6 +217,38 @@ def test_a_messy_german_sheet_becomes_a_histogram_by_group(
     no_complaints(browser)
 
 
+def test_two_tabs_and_a_reload_keep_each_ones_file(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text(f"{name}\n" + "1\n0\n" * 400)
+    page = Page(browser, studio)
+    page.wait_plan()
+    page.write("#users", "800")
+    page.wait_plan("800 honest people")
+    page.step("rehearse")
+    page.keys("#file", str(tmp_path / "one.csv"))
+    page.wait_text("#file-name", "one.csv: 800 rows")
+    first = browser.tab()
+    browser.turn_to(browser.new_tab())
+    browser.open(f"{studio.address}/#rehearse")
+    page.wait("document.querySelector('#file')")
+    page.keys("#file", str(tmp_path / "two.csv"))
+    page.wait_text("#file-name", "two.csv: 800 rows")
+    browser.close_tab()
+    browser.turn_to(first)
+    page.choose("#runs", "20")
+    page.click("#run")
+    page.wait_text("#rehearse-verdict", "Truth: 400.")
+    browser.run("location.reload()")
+    page.wait_text("#file-name", "one.csv: 800 rows")
+    page.wait_text("#rehearse-verdict", "Truth: 400.")
+    page.step("collect")
+    browser.run("history.back()")
+    page.wait("!document.querySelector('#rehearse').hidden")
+    assert "Truth: 400." in page.text("#rehearse-verdict")
+
+
 def test_bad_files_and_wrong_columns_get_a_sentence(
     browser: Browser, studio: Started, tmp_path: Path
 ) -> None:

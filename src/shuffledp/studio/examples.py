@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
 from typing import Any
 
 from shuffledp.plans.plan import Plan
+from shuffledp.queries.quantiles.dates import DAY, date_text
 from shuffledp.queries.quantiles.planner import checked_axis
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import axis_of, bounds_of, groups_of, question_of, reach_of
@@ -23,7 +23,7 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
     groups = groups_of(form)
     if "labels" in question.fields:
         names = question.combinations(form) if groups else question.answers(form)
-        rows = [(name, round(users * share)) for name, share in _shares(names[:MOST_ROWS])]
+        rows = [(name, float(round(users * share))) for name, share in _shares(names[:MOST_ROWS])]
         return _drawn(rows, error, (0, users), headline=_of(rows[0][1], error, users, rows[0][0]))
     low, high = _range(form, users)
     if groups:
@@ -35,13 +35,12 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
         return _drawn(rows, error, (low, high / part), headline=f"± {short(error)} in each group")
     value = low + SHARE * (high - low)
     if question.name == "count":
-        return _drawn([("yes", round(value))], error, (low, high), _of(value, error, users))
+        return _drawn([("yes", float(round(value)))], error, (low, high), _of(value, error, users))
     name = "median" if question.words.of_one == "value" else question.words.of_one
     headline = f"{name}: {short(value)} ± {short(error)}"
     unit = checked_axis(axis_of(form))[2] if question.words.of_one == "value" else None
-    if unit == "day":
-        day = date(1970, 1, 1) + timedelta(days=round(value))
-        headline = f"{name}: {day.isoformat()} ± {short(error)} days"
+    if unit == DAY:
+        headline = f"{name}: {date_text(value, unit)} ± {short(error)} days"
     return _drawn([(name, value)], error, (low, high), headline)
 
 

@@ -175,7 +175,8 @@ class Question:
         planner = next(one.planner for one in declared if one is not None and one.planner)
         if "cell" not in inspect.signature(planner).parameters:  # it has one kind, always padded
             targets = {name: one for name, one in targets.items() if name not in FIXED}
-        return planner(users, epsilon, **self.asked.plan_arguments(given), **targets)  # type: ignore[no-any-return]
+        found: AnyPlan = planner(users, epsilon, **self.asked.plan_arguments(given), **targets)
+        return found
 
     def query(self, form: Form, epsilon: Any, **options: Any) -> Query[Any]:
         """The form's query about a column."""
@@ -190,8 +191,9 @@ class Question:
         if groups is None:
             return self.asked(epsilon=epsilon, **given, **options)
         if "labels" in self.fields:
-            return self.asked(epsilon=epsilon, labels=self.combinations(form), **options)
-        inner = self.asked(epsilon=epsilon, **given, **options, by=GROUP, groups=groups)
+            return self.asked(epsilon=epsilon, **{"labels": self.combinations(form)}, **options)
+        grouped = {"by": GROUP, "groups": groups}
+        inner = self.asked(epsilon=epsilon, **given, **options, **grouped)
         asked = inner.user_groups()
         assert isinstance(inner, GroupableQuery) and asked is not None
         return ByGroupQuery.of(inner, asked)
@@ -277,7 +279,7 @@ def error_of(form: Form) -> Fraction:
     if form.get("error_unit") == PERCENT and question.words.of_one == "sum":
         error = error / 100 * Fraction(question.span(form))
     error /= Fraction(question.scale(form, users_of(form)))
-    return max(error // 1, Fraction(1)) + ROUNDING if question.words.whole else error
+    return error // 1 + ROUNDING if question.words.whole else error
 
 
 def reach_of(form: Form, plan: AnyPlan, people: int | None = None) -> float:

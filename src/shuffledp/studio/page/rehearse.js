@@ -1,11 +1,12 @@
 // The second step: a file, a column, many runs beside the truth.
 
-import { at, post, show, stream, table, upload } from './asking.js';
+import { at, get, post, show, stream, table, upload } from './asking.js';
 import { QUERIES } from './queries.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
 import { changed, state } from './plan.js';
 
 const FORMATS = ['sheet', 'encoding', 'delimiter', 'decimal'];
+const KEPT = 'rehearsal';
 let running = null, columns = [], rows = 0;
 
 export function describePlan(place, { plan }) {
@@ -33,7 +34,7 @@ function clear() {
   at('runs-figure').hidden = at('bars-figure').hidden = true;
 }
 
-async function take(found) {
+async function take(found, asked = true) {
   clear();
   at('column-part').hidden = at('format-part').hidden = at('preview-part').hidden = true;
   at('file-name').textContent = 'Reading…';
@@ -51,7 +52,7 @@ async function take(found) {
     showPreview(answer);
     at('column-part').hidden = false;
     arrangeRehearsal();
-    at('column').focus();
+    if (asked) { at('column').focus(); sessionStorage.removeItem(KEPT); }
   } catch (error) {
     at('file-name').textContent = '';
     problem(error);
@@ -180,6 +181,21 @@ function finish(summary, ready, runs) {
     many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${differs(ready)}`;
 }
 
+// Keeps a rehearsal for a reload, in this tab alone.
+function keep(summary, ready, runs) {
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify({ summary, ready, runs: runs.slice(-120) }));
+  } catch { sessionStorage.removeItem(KEPT); }
+}
+
+async function restore() {
+  const found = await get('/api/file');
+  if (!found.columns) return;
+  const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
+  await take(found, false);
+  if (kept) finish(kept.summary, kept.ready, kept.runs);
+}
+
 async function rehearse(event) {
   event.preventDefault();
   if (!state.plan) return;
@@ -207,7 +223,7 @@ async function rehearse(event) {
         at('rehearse-progress').value = runs.length / wanted;
         if (ready.truth.length === 1 && Date.now() - drawn > 150) { drawn = Date.now(); drawRuns(runs, ready, []); }
       }
-      if (item.summary) finish(item.summary, ready, runs);
+      if (item.summary) { finish(item.summary, ready, runs); keep(item.summary, ready, runs); }
     }, mine.signal);
   } catch (error) {
     if (error.name === 'AbortError') at('rehearse-note').textContent = 'Stopped.';
@@ -241,6 +257,7 @@ export function startRehearse() {
     at('column-part').hidden = at('format-part').hidden = at('preview-part').hidden = true;
     at('file-name').textContent = 'The file is removed.';
   });
+  restore().catch(problem);
   const drop = at('drop');
   for (const name of ['dragover', 'dragleave', 'drop']) {
     drop.addEventListener(name, (event) => {
