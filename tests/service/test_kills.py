@@ -117,11 +117,17 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
     """One replica is stopped: its health check fails, the others see that it is away and go on, and
     it holds no lock."""
 
-    def away(at: int) -> float:
+    def metric(at: int, name: str) -> float:
         url = f"{programs.replica_urls[at]}/metrics"
         text = httpx.get(url, headers=bearing(OPERATOR), timeout=60).text
-        name = "shuffledp_shuffler_replicas_away "
-        return float(next(x for x in text.splitlines() if x.startswith(name)).split()[-1])
+        found = next(line for line in text.splitlines() if line.startswith(f"{name} "))
+        return float(found.split()[-1])
+
+    def away(at: int) -> float:
+        return metric(at, "shuffledp_shuffler_replicas_away")
+
+    def seen() -> float:
+        return metric(1, "shuffledp_shuffler_replicas")
 
     async def idle() -> int:
         connection = await asyncpg.connect(store)
@@ -132,6 +138,7 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
         await connection.close()
         return int(found)
 
+    assert wait_for(lambda: seen() == 3, 60)  # those that were killed last are away by now
     before = away(1)
     hung = programs.running["shuffler 0"]
     hung.send_signal(signal.SIGSTOP)
@@ -143,7 +150,7 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
         assert asyncio.run(idle()) == 0
     finally:
         hung.send_signal(signal.SIGCONT)
-    assert wait_for(lambda: away(1) == before, 60)
+    assert wait_for(lambda: away(1) == before and seen() == 3, 60)
 
 
 class Replicated(Programs):
