@@ -7,6 +7,7 @@ import { LABELS, QUERIES } from './queries.js';
 const SLIDERS = { epsilon: [0.05, 8], error: [1, 1e5], messages: [1, 1e4] };
 const WORDS = { name: 'name', question: 'asked', collector: 'collector_name', shuffler: 'shuffler_name',
   analyzer: 'analyzer_name', decided: 'decided', afterwards: 'afterwards' };
+const PRIORS = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 const WAIT = 180, KEPT = 'plan-form';
 
 for (const [name, { asks }] of Object.entries(QUERIES)) at('question').append(new Option(asks, name));
@@ -81,6 +82,7 @@ function arrange() {
   at('group-part').hidden = !QUERIES[at('question').value].groups;
   at('groups-part').hidden = !at('by_group').checked;
   at('error_unit').hidden = !QUERIES[at('question').value].percent;
+  if (at('error_unit').hidden) at('error_unit').value = '';
   const find = document.querySelector('input[name="find"]:checked').value;
   for (const part of document.querySelectorAll('[data-slider]')) {
     const found = part.dataset.slider === find;
@@ -101,7 +103,7 @@ function arrange() {
 
 // The largest probability of a suspicion afterwards, for the prior that is chosen.
 function showPrior() {
-  const prior = 0.001 * 990 ** (at('prior').value / 100), epsilon = Number(state.plan?.epsilon ?? NaN);
+  const prior = PRIORS[at('prior').value], epsilon = Number(state.plan?.epsilon ?? NaN);
   const after = 1 / (1 + Math.exp(-epsilon) * (1 - prior) / prior);
   const percent = (one) => one > 0.9999 ? 'more than 99.99 %'
     : `${Number((100 * one).toPrecision(one > 0.99 ? 4 : 2))} %`;
