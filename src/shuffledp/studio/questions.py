@@ -191,8 +191,9 @@ class Question:
         if groups is None:
             return self.asked(epsilon=epsilon, **given, **options)
         if "labels" in self.fields:
-            return self.asked(epsilon=epsilon, **{"labels": self.combinations(form)}, **options)
-        grouped = {"by": GROUP, "groups": groups}
+            counted: dict[str, Any] = {"labels": self.combinations(form)}
+            return self.asked(epsilon=epsilon, **counted, **options)
+        grouped: dict[str, Any] = {"by": GROUP, "groups": groups}
         inner = self.asked(epsilon=epsilon, **given, **options, **grouped)
         asked = inner.user_groups()
         assert isinstance(inner, GroupableQuery) and asked is not None
