@@ -210,6 +210,7 @@ class Replicated(Programs):
         self.troubles[kind] += 1
         if kind == "kill":
             self.kill(name)
+            await _recovered(store)  # a process does not start without its store
             self.start_replica(at)
             await asyncio.to_thread(wait_ready, self.replica_urls[at], 240)
         elif kind == "stop":
@@ -233,6 +234,16 @@ class Replicated(Programs):
             self.kill("analyzer")
             self.start("analyzer")
             await asyncio.to_thread(wait_ready, self.urls["analyzer"], 240)
+
+
+async def _recovered(store: str) -> None:
+    """Waits until PostgreSQL takes connections, also after a crash."""
+    for _ in range(1200):
+        with contextlib.suppress(asyncpg.PostgresError, OSError):
+            await (await asyncpg.connect(store)).close()
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("PostgreSQL does not come back")
 
 
 async def _storm(
