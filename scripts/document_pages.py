@@ -91,7 +91,7 @@ def put(path: str, text: str, folder: Path) -> Iterator[str]:
             shown = output.get("data", {})
             if "text/html" in shown:
                 table = "".join(shown["text/html"])
-                shown["text/html"] = table.replace("<th></th>", "<td></td>")
+                shown["text/html"] = re.sub("<th([^>]*)></th>", r"<td\1></td>", table)
     page.write_text(json.dumps(notebook), "utf-8")
 
 
@@ -129,6 +129,7 @@ ACCESSIBLE = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
     '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
     "<pre>": '<pre tabindex="0">',
+    '<div id="search-results">': '<h1>Search</h1><div id="search-results">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
 }
 """What the theme leaves out for people who use a keyboard or a screen reader."""
