@@ -104,7 +104,7 @@ def other_text(text: str, chance: random.Random) -> Any:
             "0",
             "1",
             "1/0",
-            float(exact),
+            float(exact) if abs(exact) < 10**300 else 1e300,
             top,
             "9" * 401,
         ]
