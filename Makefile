@@ -1,12 +1,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
+DIST := build/dist-env/bin
 EXTRAS := frames,plot
 ALL := all,docs,test
 PAGES := src/shuffledp/service/pages/client
 
 unexport PYTHONDONTWRITEBYTECODE  # servers of the tests would compile the package at every start
 
-.PHONY: demo dev test test-unit test-system test-all check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo dev test test-unit test-system test-all check proofs dist lock attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -36,13 +37,18 @@ check: .venv/test-ready .venv/js-ready  ## format, style, types, imports, wordin
 proofs:  ## the machine-checked theorems and their spoilt variants; needs Coq, installs nothing
 	$(PYTHON) scripts/check_proofs.py
 
-dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
+dist: build/dist-env/ready  ## wheel, source archive, npm package and SBOMs in dist/, checked as the indexes would
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python scripts/check_dist.py dist
-	$(BIN)/python scripts/sbom.py dist/shuffledp.cdx.json
-	@if command -v npm >/dev/null; then cd clients/js && npm pack --silent --pack-destination ../../dist; fi
+	$(DIST)/python -m build --no-isolation --outdir dist .
+	$(DIST)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	cd clients/js && npm ci --silent && npm pack --silent --pack-destination ../../dist
+	$(DIST)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall dist/*.whl
+	$(DIST)/python scripts/sbom.py dist
+	$(DIST)/python scripts/check_dist.py dist
+
+lock: .venv/bin/python  ## new versions and hashes for the image and the release
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python scripts/lock.py
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/tasks
@@ -97,6 +103,13 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(ALL)]"
 	@touch $@ .venv/demo-ready
 
+# What a release is built with: exact versions, and every file has the hash that is written down.
+build/dist-env/ready: .github/requirements.txt
+	rm -rf build/dist-env
+	$(PYTHON) -m venv build/dist-env
+	$(DIST)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .github/requirements.txt
+	@touch $@
+
 # The bundlers come as a binary per platform; 'npm ci' would want all of them in the lock file.
 .venv/js-ready: .venv/bin/python clients/js/package-lock.json tests/browser/npm/package-lock.json
 	@if command -v npm >/dev/null; then (cd clients/js && npm ci --silent) && cd tests/browser/npm && npm install --no-save --silent; \
@@ -108,4 +121,4 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 	@touch $@
 
 clean:
-	rm -rf .venv dist demo.png clients/js/node_modules clients/js/dist tests/browser/npm/node_modules
+	rm -rf .venv build dist demo.png clients/js/node_modules clients/js/dist tests/browser/npm/node_modules

@@ -1,69 +1,114 @@
-"""Writes a CycloneDX list of what an installation with the extras service and postgres holds.
+"""Writes two CycloneDX lists from one inventory: for the wheel, and for the container image.
 
-    python scripts/sbom.py dist/shuffledp.cdx.json
+    python scripts/sbom.py dist
 
-The packages are those of this environment that the extras lead to, so the list names the versions
-that the tests ran with.
+The inventory is what the extras of the image (service, postgres and, for buckets, frames) lead to in this environment;
+`make dist` runs this in an environment made from the requirement file with hashes. In the list of
+the wheel, what only an extra needs is `optional`. The list of the image also names its base image;
+the packages of that image's own system are in the list that its publisher gives out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-EXTRAS = ("service", "postgres")
-NAME = re.compile(r"[A-Za-z0-9._-]+")
-EXTRA = re.compile(r"""extra == ['"]([A-Za-z0-9._-]+)['"]""")
+from packaging.requirements import Requirement
+
+EXTRAS = ("service", "postgres", "frames")
+BASE = re.compile(r"^PYTHON_IMAGE=([^:\s]+):(\S+)$", re.MULTILINE)
+DEPLOY = Path(__file__).resolve().parents[1] / "deploy"
+Document = dict[str, Any]
 
 
-def installed(name: str, extras: tuple[str, ...], found: dict[str, Distribution]) -> None:
-    """Adds a package and everything it needs here."""
-    try:
-        package = distribution(name)
-    except PackageNotFoundError:  # needed on another system
-        return
-    key = re.sub("[-_.]+", "-", name).lower()
-    first = key not in found
-    found[key] = package
-    for text in package.requires or []:
-        needed, _, marker = text.partition(";")
-        wanted = EXTRA.search(marker)
-        (below,) = NAME.findall(needed)[:1]
-        inner = tuple(re.findall(r"[a-z]+", (re.search(r"\[(.*?)\]", needed) or [""])[0]))
-        if (wanted[1] in extras) if wanted else first:
-            installed(below, inner, found)
+@dataclass
+class Inventory:
+    """Installed packages that shuffledp leads to, by name, and what each one needs."""
+
+    packages: dict[str, Distribution] = field(default_factory=dict)
+    needs: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, name: str, extras: Iterable[str] = ()) -> str:
+        """Adds a package with everything it needs here; returns its plain name, or "" if it is not
+        installed because only another system needs it."""
+        key = re.sub("[-_.]+", "-", name).lower()
+        try:
+            package = self.packages.setdefault(key, distribution(name))
+        except PackageNotFoundError:
+            return ""
+        known = self.needs.get(key)
+        below = self.needs.setdefault(key, set())
+        for need in map(Requirement, package.requires or ()):
+            always = need.marker is None or need.marker.evaluate({"extra": ""})
+            if (always and known is None) or any(
+                need.marker is not None and not always and need.marker.evaluate({"extra": extra})
+                for extra in extras
+            ):
+                below |= {self.add(need.name, need.extras)} - {"", key}
+        return key
 
 
-def document() -> dict[str, Any]:
-    """The list as CycloneDX 1.6."""
-    found: dict[str, Distribution] = {}
-    installed("shuffledp", EXTRAS, found)
-    components = [_component(name, package) for name, package in sorted(found.items())]
-    root = next(one for one in components if one["name"] == "shuffledp")
+def inventory(extras: Iterable[str] = EXTRAS) -> Inventory:
+    """What is installed for shuffledp with these extras."""
+    found = Inventory()
+    found.add("shuffledp", extras)
+    return found
+
+
+def documents(wheel: Path | None = None) -> dict[str, Document]:
+    """Both lists as CycloneDX 1.6, by file name."""
+    whole, required = inventory(), inventory(()).packages
+    parts = {name: _component(name, one) for name, one in sorted(whole.packages.items())}
+    own = parts.pop("shuffledp")
+    if wheel is not None:
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        own["hashes"] = [{"alg": "SHA-256", "content": digest}]
+    scoped = [
+        part | {"scope": "required" if name in required else "optional"}
+        for name, part in parts.items()
+    ]
+    links = [
+        {"ref": _purl(name, whole), "dependsOn": sorted(_purl(one, whole) for one in below)}
+        for name, below in sorted(whole.needs.items())
+    ]
+    image = {
+        "type": "container",
+        "bom-ref": f"shuffledp-image@{own['version']}",
+        "name": "shuffledp",
+        "version": own["version"],
+    }
+    base = _base_image()
+    contained = [own["bom-ref"], base["bom-ref"]]
+    return {
+        "shuffledp.cdx.json": _document(own, scoped, links),
+        "shuffledp-image.cdx.json": _document(
+            image,
+            [base, own, *parts.values()],
+            [{"ref": image["bom-ref"], "dependsOn": contained}, *links],
+        ),
+    }
+
+
+def _document(root: Document, components: list[Document], links: list[Document]) -> Document:
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": {**root, "type": "application"}},
-        "components": [one for one in components if one is not root],
+        "metadata": {"component": root},
+        "components": components,
+        "dependencies": links,
     }
 
 
-def _component(name: str, package: Distribution) -> dict[str, Any]:
-    fields = package.metadata
-    given = [*fields.get_all("License-Expression", []), *fields.get_all("License", []), ""]
-    licence = given[0].split("\n")[0]
-    classified = [
-        text.rpartition(" :: ")[2]
-        for text in fields.get_all("Classifier", [])
-        if text.startswith("License :: ")
-    ]
-    named = licence if 0 < len(licence) < 80 else ", ".join(classified) or "see the package"
+def _component(name: str, package: Distribution) -> Document:
     purl = f"pkg:pypi/{name}@{package.version}"
     return {
         "type": "library",
@@ -71,9 +116,42 @@ def _component(name: str, package: Distribution) -> dict[str, Any]:
         "name": name,
         "version": package.version,
         "purl": purl,
-        "licenses": [{"license": {"name": named}}],
+        "licenses": [{"license": {"name": licence(package)}}],
     }
 
 
+def _purl(name: str, found: Inventory) -> str:
+    return f"pkg:pypi/{name}@{found.packages[name].version}"
+
+
+def _base_image() -> Document:
+    """The image that deploy/Containerfile starts from, with its digest once that was looked up."""
+    pinned, tags = DEPLOY / "images.env", DEPLOY / "images.txt"
+    found = BASE.search((pinned if pinned.exists() else tags).read_text("utf-8"))
+    if found is None:
+        raise ValueError("deploy/images.txt does not name PYTHON_IMAGE.")
+    name, version = found.groups()
+    return {"type": "container", "bom-ref": f"{name}:{version}", "name": name, "version": version}
+
+
+def licence(package: Distribution) -> str:
+    """The licence that a package's metadata name."""
+    fields = package.metadata
+    given = [*fields.get_all("License-Expression", []), *fields.get_all("License", []), ""]
+    first = given[0].split("\n")[0]
+    classified = [
+        text.rpartition(" :: ")[2]
+        for text in fields.get_all("Classifier", [])
+        if text.startswith("License :: ")
+    ]
+    return first if 0 < len(first) < 80 else ", ".join(classified) or "see the package"
+
+
+def main(folder: Path) -> None:
+    """Writes both lists into a folder; the wheel's has the hash of the wheel there."""
+    for name, document in documents(next(folder.glob("*.whl"), None)).items():
+        (folder / name).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json.dumps(document(), indent=1) + "\n", "utf-8")
+    main(Path(sys.argv[1]))

@@ -38,6 +38,7 @@ def local_text(folder: Path, fronts: list[int], shufflers: Sequence[int], analyz
             f"listen 443 ssl;\n        server_name {old};",
             f"listen 127.0.0.1:{front};\n        server_name {old};",
         )
+    text = re.sub("listen 443 ssl;", lambda _: f"listen 127.0.0.1:{free_port()};", text)
     servers = "\n".join(f"        server 127.0.0.1:{port};" for port in shufflers)
     text = re.sub(r"^ *server 127\.0\.0\.1:8801;.*$", servers, text, flags=re.MULTILINE)
     text = text.replace("127.0.0.1:8802", f"127.0.0.1:{analyzer}")

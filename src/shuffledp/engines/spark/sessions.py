@@ -17,7 +17,7 @@ from typing import Any
 from shuffledp.engines.spark.errors import ClusterError, spark_failures, without_pandas_warnings
 from shuffledp.extras import require
 
-OLDEST_SPARK = (4, 1)
+OLDEST_SPARK = (3, 5)
 OLDEST_JAVA = 17
 MASTER_PATTERN = r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\s*\d+,\s*\d+\]|yarn|k8s://.+"
 REMOTE_PATTERN = r"(spark|sc)://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?([,;/].*)?"
