@@ -1,5 +1,5 @@
-"""Checks what `make dist` built, as the indexes would: metadata that they show, licences, no foreign
-file, the npm package, and both lists of packages.
+"""Checks what `make dist` built, as the indexes would: metadata that they show, licences, no
+foreign file, the npm package, and both lists of packages.
 
     python scripts/check_dist.py dist
 """

@@ -5,7 +5,7 @@
 
 The first asks the registries for the digest of every tag in deploy/images.txt. The second also
 writes deploy/kubernetes/kustomization.yaml with the digest of your own image, for
-`kubectl apply -k`. Registries that need a password are not supported; use `skopeo inspect` for them.
+`kubectl apply -k`. For registries that need a password, use `skopeo inspect`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python scripts/sbom.py dist
 
-The inventory is what the extras of the image (service, postgres and, for buckets, frames) lead to in this environment;
-`make dist` runs this in an environment made from the requirement file with hashes. In the list of
-the wheel, what only an extra needs is `optional`. The list of the image also names its base image;
+The inventory is what the extras of the image (service, postgres and, for buckets, frames) lead to
+in this environment; `make dist` runs this in an environment made from the requirement file with
+hashes. In the list of the wheel, what only an extra needs is `optional`. The list of the image also names its base image;
 the packages of that image's own system are in the list that its publisher gives out.
 """
 
@@ -135,16 +135,15 @@ def _base_image() -> Document:
 
 
 def licence(package: Distribution) -> str:
-    """The licence that a package's metadata name."""
+    """The licence that a package's metadata name: an SPDX expression, or else in words."""
     fields = package.metadata
-    given = [*fields.get_all("License-Expression", []), *fields.get_all("License", []), ""]
-    first = given[0].split("\n")[0]
     classified = [
         text.rpartition(" :: ")[2]
         for text in fields.get_all("Classifier", [])
-        if text.startswith("License :: ")
+        if text.startswith("License :: OSI Approved :: ")
     ]
-    return first if 0 < len(first) < 80 else ", ".join(classified) or "see the package"
+    short = (fields["License"] or "").split("\n")[0]
+    return fields["License-Expression"] or " OR ".join(classified) or short or "see the package"
 
 
 def main(folder: Path) -> None:

@@ -404,9 +404,11 @@ def test_the_compose_files_proxy_passes_nginx(tmp_path: Path) -> None:
 def make_certificate(folder: Path, names: list[str]) -> None:
     for name in names:
         subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-            + ["-nodes", "-days", "1", "-subj", f"/CN={name}", "-keyout", f"{folder}/{name}.key"]
-            + ["-out", f"{folder}/{name}.pem"],
+            [
+                *("openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "1"),
+                *("-pkeyopt", "ec_paramgen_curve:P-256", "-subj", f"/CN={name}"),
+                *("-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem"),
+            ],
             check=True,
             capture_output=True,
         )
