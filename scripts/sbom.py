@@ -4,8 +4,8 @@
 
 The inventory is what the extras of the image (service, postgres and, for buckets, frames) lead to
 in this environment; `make dist` runs this in an environment made from the requirement file with
-hashes. In the list of the wheel, what only an extra needs is `optional`. The list of the image also names its base image;
-the packages of that image's own system are in the list that its publisher gives out.
+hashes. In the list of the wheel, what only an extra needs is `optional`. The list of the image also
+names its base image; its publisher lists the packages of that image's own system.
 """
 
 from __future__ import annotations

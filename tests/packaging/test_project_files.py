@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.resources
 import json
 import re
+import runpy
 import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import jsonschema
+import pytest
 from scripts_modules import script
 
 from shuffledp.version import __version__
 
+yaml: Any = importlib.import_module("yaml")
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -46,8 +53,53 @@ def test_actions_are_pinned_by_commit() -> None:
 
 def test_the_release_keeps_no_password_and_publishes_what_was_built() -> None:
     text = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
-    assert "secrets." not in text and "id-token: write" in text
-    assert "make check test dist" in text and "npm publish --provenance" in text
+    jobs = yaml.safe_load(text)["jobs"]
+    assert "secrets." not in text
+    for job in ("pypi", "npm"):
+        assert jobs[job]["needs"] == "build" and jobs[job]["environment"] == "release"
+        assert jobs[job]["permissions"] == {"id-token": "write"}
+        assert not [one for one in jobs[job]["steps"] if "make" in one.get("run", "")]
+    assert "pip install" not in text  # `make dist` installs by hash, the tests run elsewhere
+    assert "attest-build-provenance" in text and "npm publish --provenance" in text
+
+
+def test_the_rehearsal_runs_every_step_of_the_release_but_the_upload() -> None:
+    steps = script("rehearse_release").steps
+    build, pypi, npm = (list(steps(job)) for job in ("build", "pypi", "npm"))
+    assert [one for one in build if "GITHUB_REF_NAME" in one] and "make dist" in build
+    assert len(pypi) == 1 and npm == ["npm publish --dry-run --access public dist/*.tgz"]
+
+
+@pytest.mark.parametrize("name", ["ci", "release"])
+def test_workflows_follow_the_schema_of_github(name: str) -> None:
+    schema = importlib.resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
+    rules = json.loads((schema / "github-workflows.json").read_text("utf-8"))
+    checker = jsonschema.validators.validator_for(rules)(rules)
+    text = (ROOT / f".github/workflows/{name}.yml").read_text("utf-8")
+    found = yaml.load(text, Loader=Words)
+    assert not [error.message for error in checker.iter_errors(found)]
+    wrong = yaml.load(text.replace("runs-on:", "runs_on:"), Loader=Words)
+    assert list(checker.iter_errors(wrong))
+
+
+class Words(yaml.SafeLoader):
+    """YAML in which `on` is a word, as GitHub reads it."""
+
+
+Words.yaml_implicit_resolvers = {
+    letter: [one for one in rules if one[0] != "tag:yaml.org,2002:bool" or letter in "tTfF"]
+    for letter, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def test_requirements_have_hashes_and_name_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = script("lock")
+    assert not lock.problems()
+    text = "a==1 --hash=sha256:" + "0" * 64 + "\nb==2\n"
+    assert lock.pinned(text) == {"a": ("1", ["sha256:" + "0" * 64]), "b": ("2", [])}
+    monkeypatch.setattr(lock, "pinned", lambda _: {"numpy": ("", [])})
+    said = " ".join(lock.problems())
+    assert "lacks uvicorn; run make lock" in said and "no hash for numpy" in said
 
 
 def test_addresses_agree() -> None:
@@ -59,15 +111,23 @@ def test_addresses_agree() -> None:
     assert f"\nrepository-code: {urls['Repository']}\n" in citation
 
 
-def test_the_list_of_packages_names_what_an_image_holds() -> None:
-    found = script("sbom").document()
-    names = {one["name"] for one in found["components"]}
-    assert {"cryptography", "python-flint", "starlette", "uvicorn", "asyncpg"} <= names
-    assert not names & {"pytest", "mypy", "pyspark", "babel", "shuffledp"}
-    assert found["metadata"]["component"]["name"] == "shuffledp"
-    assert all(
-        one["purl"].startswith("pkg:pypi/") and one["version"] for one in found["components"]
-    )
+def test_the_lists_of_packages_name_what_wheel_and_image_hold() -> None:
+    found = script("sbom").documents()
+    wheel, image = found["shuffledp.cdx.json"], found["shuffledp-image.cdx.json"]
+    scopes = {one["name"]: one["scope"] for one in wheel["components"]}
+    assert scopes["python-flint"] == "required" and scopes["uvicorn"] == "optional"
+    assert not scopes.keys() & {"pytest", "mypy", "pyspark", "babel", "shuffledp"}
+    assert wheel["metadata"]["component"]["name"] == "shuffledp"
+    names = {one["name"] for one in image["components"]}
+    assert names == {*scopes, "shuffledp", "docker.io/library/python"}
+    assert image["metadata"]["component"]["type"] == "container"
+    fault = script("check_dist").sbom_fault
+    for document in (wheel, image):
+        refs = {one["bom-ref"] for one in document["components"]}
+        refs.add(document["metadata"]["component"]["bom-ref"])
+        assert all({one["ref"], *one["dependsOn"]} <= refs for one in document["dependencies"])
+        assert fault(json.dumps(document)) is None
+    assert fault(json.dumps({**wheel, "components": [{"name": "x"}]})) is not None
 
 
 def test_a_wheel_without_its_notices_is_found(tmp_path: Path) -> None:
@@ -82,3 +142,16 @@ def test_a_wheel_without_its_notices_is_found(tmp_path: Path) -> None:
     said = " ".join(check(tmp_path))
     for part in ("stray.py", "licence file LICENSE", "NOTICES.md", "URL Issues", "README"):
         assert part in said
+    assert "one npm package" in said and "shuffledp-image.cdx.json is missing" in said
+
+
+def test_the_readme_of_the_index_has_no_link_into_the_checkout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: dict[str, str] = {}
+    monkeypatch.setattr("setuptools.setup", lambda **named: given.update(named))
+    runpy.run_path(str(ROOT / "setup.py"))
+    relative = script("check_dist").RELATIVE
+    assert not relative.search(given["long_description"])
+    assert relative.search((ROOT / "README.md").read_text("utf-8"))
+    assert f"{PROJECT['urls']['Repository']}/blob/main/docs/" in given["long_description"]

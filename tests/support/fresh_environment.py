@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     *("src", "docs", "tests", "vectors", "examples", "scripts", "deploy"),
     *("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "Makefile", "CHANGELOG.md"),
-    *("CITATION.cff", "CONTRIBUTING.md", "SECURITY.md"),
+    *("CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "NOTICES.md", "setup.py"),
 )
 
 

@@ -97,9 +97,33 @@ def test_the_wheels_java_is_used_where_none_is_named(monkeypatch: pytest.MonkeyP
 def test_an_old_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark
 
-    monkeypatch.setattr(pyspark, "__version__", "3.5.1")
-    with pytest.raises(ClusterError, match=r"pyspark 3\.5\.1 is too old; 4\.1"):
+    monkeypatch.setattr(pyspark, "__version__", "3.4.1")
+    with pytest.raises(ClusterError, match=r"pyspark 3\.4\.1 is too old; 3\.5"):
         cluster.session()
+
+
+@pytest.mark.parametrize(
+    ("version", "java", "works"),
+    [
+        ("3.5.9", 17, True),
+        ("3.5.9", 21, False),
+        ("4.0.1", 21, True),
+        ("4.0.1", 25, False),
+        ("4.1.0", 25, True),
+    ],
+)
+def test_a_java_that_is_too_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, java: int, works: bool
+) -> None:
+    import pyspark
+
+    monkeypatch.setattr(pyspark, "__version__", version)
+    monkeypatch.setenv("JAVA_HOME", fake_java(tmp_path, f'openjdk version "{java}.0.1"'))
+    if works:
+        sessions.prepare_java()
+        return
+    with pytest.raises(ClusterError, match=f"does not run on Java {java}; set JAVA_HOME"):
+        sessions.prepare_java()
 
 
 def test_spark_is_not_imported_before_it_is_needed() -> None:

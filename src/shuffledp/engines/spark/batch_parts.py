@@ -244,7 +244,10 @@ def _spread(
     slices: Slices = [one for file in files for one in file.slices()]
     work = Spread(slices=slices, parts=max(1, parts), secret=secret, firsts=firsts)
     spread = in_arrow(_slice_frame(session, slices), work, PART_COLUMNS)
-    return spread.repartitionById(work.parts, "part")
+    by_id = getattr(spread, "repartitionById", None)
+    if by_id is None:  # before Spark 4.1: by hash, so that some tasks get several parts
+        return spread.repartition(4 * work.parts, "part")
+    return by_id(work.parts, "part")
 
 
 def _slice_frame(session: Any, slices: Sequence[Any]) -> Any:

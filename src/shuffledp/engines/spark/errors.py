@@ -46,5 +46,6 @@ def without_pandas_warnings() -> Iterator[None]:
 
 def _condition(error: BaseException) -> str:
     """The name of what happened, without Spark's text: that may quote values."""
-    name = getattr(error, "getCondition", lambda: None)()
+    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    name = ask() if ask is not None else None
     return str(name) if name else type(error).__name__

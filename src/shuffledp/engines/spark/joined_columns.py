@@ -26,7 +26,7 @@ def combinations(frame: Any, query: Query[Any], fill: object, user: str | None =
     """The number of each row's combination of labels as `value`: −1 where a label is unknown, which
     the protocol refuses, and null where a value is missing; the ids of users beside it as `user` if
     a column of them is named."""
-    from pyspark.sql.functions import array, array_position, coalesce, col, lit, when
+    from pyspark.sql.functions import array, call_function, coalesce, col, lit, when
 
     if isinstance(frame, TextTable):
         raise ParameterError(
@@ -40,7 +40,8 @@ def combinations(frame: Any, query: Query[Any], fill: object, user: str | None =
     for name, kind, labels in zip(names, kinds, query.label_lists, strict=True):
         value = col(quoted(name))
         value = value if fill is None else coalesce(value, lit(fill).cast(kind))
-        number = array_position(array(*(lit(label).cast(kind) for label in labels)), value) - 1
+        listed = array(*(lit(label).cast(kind) for label in labels))
+        number = call_function("array_position", listed, value) - 1
         unknown = unknown | (number < 0)
         code = code * len(labels) + number
     shown = [when(unknown, lit(-1)).otherwise(code).alias("value")]
@@ -88,7 +89,7 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
     """Every row's group, by its number, and its value as one column `value` of pairs: null where
     one of them is missing, and group −1, which the protocol refuses, where a group is not declared;
     the ids of users beside it as `user` if a column of them is named."""
-    from pyspark.sql.functions import array, array_position, col, lit, struct, when
+    from pyspark.sql.functions import array, call_function, col, lit, struct, when
 
     groups, asked = query.grouped, query.of_each_group
     assert groups is not None and groups.labels is not None
@@ -99,7 +100,8 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
         rows = rows.withColumn("label", lit(groups.labels[0]))
     kind = rows.schema["label"].dataType
     listed = array(*(lit(label).cast(kind) for label in groups.labels))
-    number, value = array_position(listed, col("label")) - 1, col("value").cast("double")
+    number = call_function("array_position", listed, col("label")) - 1
+    value = col("value").cast("double")
     if query.where is not None:  # the other rows are a separate group
         number = when(col("keep"), number).otherwise(lit(len(groups.labels)))
         value = when(col("keep"), value).otherwise(lit(query.least_value))

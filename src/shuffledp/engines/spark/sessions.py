@@ -19,6 +19,8 @@ from shuffledp.extras import require
 
 OLDEST_SPARK = (3, 5)
 OLDEST_JAVA = 17
+NEWEST_JAVA = {(3, 5): 17, (4, 0): 21}
+"""The newest Java that a version of Spark runs on; later versions run on every Java we know."""
 MASTER_PATTERN = r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\s*\d+,\s*\d+\]|yarn|k8s://.+"
 REMOTE_PATTERN = r"(spark|sc)://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?([,;/].*)?"
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
@@ -57,13 +59,20 @@ def session(master: str | None = None, **settings: str) -> Any:
 def require_spark() -> None:
     """Raises `MissingExtra` without pyspark, and `ClusterError` where it is too old."""
     require("spark")
-    from pyspark import __version__ as version
+    if _spark_version() < OLDEST_SPARK:
+        from pyspark import __version__ as version
 
-    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
         raise ClusterError(
             f"pyspark {version} is too old; {'.'.join(map(str, OLDEST_SPARK))} or newer is needed: "
             'run: pip install --upgrade "shuffledp[spark]"'
         )
+
+
+def _spark_version() -> tuple[int, int]:
+    from pyspark import __version__ as version
+
+    major, minor = (int(part) for part in re.findall(r"\d+", version)[:2])
+    return major, minor
 
 
 def _start(master: str, settings: dict[str, str]) -> Any:
@@ -145,6 +154,13 @@ def _check_java(java: Path) -> None:
         raise ClusterError(
             f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {what}: set JAVA_HOME to a newer "
             "one, or unset it to use the wheel's."
+        )
+    newest = NEWEST_JAVA.get(_spark_version())
+    if newest is not None and int(found[1]) > newest:
+        raise ClusterError(
+            f"Spark {'.'.join(map(str, _spark_version()))} does not run on Java {found[1]}; set "
+            f"JAVA_HOME to Java {newest}, or install a newer Spark: "
+            'pip install --upgrade "shuffledp[spark]"'
         )
 
 
