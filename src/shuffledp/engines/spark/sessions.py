@@ -30,6 +30,7 @@ QUIET_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.sql.ansi.enabled": "true",  # the default from Spark 4.0 on
     "spark.sql.shuffle.partitions": "16",
 }
 JAVA_WITHOUT_VECTORS = """#!/bin/sh
