@@ -3,6 +3,11 @@ BIN := .venv/bin
 DIST := build/dist-env/bin
 EXTRAS := frames,plot
 ALL := all,docs,test
+# Three minutes of unit tests on two cores: something of every layer below the service, no long search for plans.
+DEV_TESTS := tests/numbers tests/release tests/tasks \
+	$(addprefix tests/cells/test_,paper_cell.py bounded_proof.py shared_proof.py sparse_proof.py by_value_oracle.py kept.py) \
+	$(addprefix tests/plans/test_,certificate.py frequency_plans.py shared_certificates.py) \
+	$(addprefix tests/queries/test_,calls.py options.py query_classes.py results.py silently_wrong.py words.py wrong_or_refused.py)
 PAGES := src/shuffledp/service/pages/client
 
 unexport PYTHONDONTWRITEBYTECODE  # servers of the tests would compile the package at every start
@@ -12,8 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE  # servers of the tests would compile the packa
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
 
-dev: .venv/dev-ready  ## a light set-up for a first change: no Spark, no browser, no server; then the unit tests
-	$(BIN)/python -m pytest -n 2 -m unit tests/numbers tests/cells tests/plans tests/queries tests/release tests/tasks
+dev: .venv/dev-ready  ## a light set-up for a first change: no Spark, no browser, no server; then quick unit tests
+	$(BIN)/python -m pytest -n 2 -m unit $(DEV_TESTS)
 
 test: .venv/test-ready .venv/js-ready  ## every feature once: what a pull request needs
 	$(BIN)/python -m pytest -n 2 -m "unit or service"
