@@ -25,6 +25,20 @@ ROLES = ("shuffler", "analyzer", "issuer", "relay", "collector")
 
 def add_to(commands: Commands) -> None:
     """Adds the commands `init`, `start` and `rehearse`."""
+    _add_init(commands)
+    _add_start(commands)
+    rehearse = add_command(
+        commands,
+        "rehearse",
+        run_rehearse,
+        "let simulated devices answer through both servers, and show the published result",
+        examples=["rehearse statistics"],
+        needs=["service"],
+    )
+    rehearse.add_argument("folder", metavar="FOLDER", help="the collector's folder")
+
+
+def _add_init(commands: Commands) -> None:
     init = add_command(
         commands,
         "init",
@@ -65,6 +79,9 @@ def add_to(commands: Commands) -> None:
     init.add_argument(
         "--store", default="", help="sqlite:FILE or postgresql://… (default: sqlite:store.db)"
     )
+
+
+def _add_start(commands: Commands) -> None:
     start = add_command(
         commands,
         "start",
@@ -88,15 +105,6 @@ def add_to(commands: Commands) -> None:
     start.add_argument(
         "--rehearse", action="store_true", help="also run `shuffledp rehearse` once both are ready"
     )
-    rehearse = add_command(
-        commands,
-        "rehearse",
-        run_rehearse,
-        "let simulated devices answer through both servers, and show the published result",
-        examples=["rehearse statistics"],
-        needs=["service"],
-    )
-    rehearse.add_argument("folder", metavar="FOLDER", help="the collector's folder")
 
 
 def run_init(args: argparse.Namespace) -> None:
