@@ -2,7 +2,8 @@
 
     python scripts/spark_versions.py [3.5 4.0] [-- OPTIONS OF PYTEST]
 
-JAVA_HOME must be Java 17. Each version gets an environment in build/. `make test` covers the newest one.
+JAVA_HOME must be Java 17. Each version gets an environment in build/. `make test` covers the newest
+version.
 """
 
 from __future__ import annotations

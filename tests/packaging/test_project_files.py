@@ -70,15 +70,23 @@ def test_the_rehearsal_runs_every_step_of_the_release_but_the_upload() -> None:
     assert len(pypi) == 1 and npm == ["npm publish --dry-run --access public dist/*.tgz"]
 
 
-@pytest.mark.parametrize("name", ["ci", "release"])
-def test_workflows_follow_the_schema_of_github(name: str) -> None:
-    schema = importlib.resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
-    rules = json.loads((schema / "github-workflows.json").read_text("utf-8"))
+@pytest.mark.parametrize(
+    ("schema", "file", "key"),
+    [
+        ("github-workflows", ".github/workflows/ci.yml", "runs-on:"),
+        ("github-workflows", ".github/workflows/release.yml", "runs-on:"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/bug.yml", "label:"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/idea.yml", "label:"),
+        ("citation-file-format", "CITATION.cff", "authors:"),
+    ],
+)
+def test_files_follow_their_schemas(schema: str, file: str, key: str) -> None:
+    folder = importlib.resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
+    rules = json.loads((folder / f"{schema}.json").read_text("utf-8"))
     checker = jsonschema.validators.validator_for(rules)(rules)
-    text = (ROOT / f".github/workflows/{name}.yml").read_text("utf-8")
-    found = yaml.load(text, Loader=Words)
-    assert not [error.message for error in checker.iter_errors(found)]
-    wrong = yaml.load(text.replace("runs-on:", "runs_on:"), Loader=Words)
+    text = (ROOT / file).read_text("utf-8")
+    assert not [error.message for error in checker.iter_errors(yaml.load(text, Loader=Words))]
+    wrong = yaml.load(text.replace(key, f"not-{key}"), Loader=Words)
     assert list(checker.iter_errors(wrong))
 
 
