@@ -67,7 +67,7 @@ def test_the_rehearsal_runs_every_step_of_the_release_but_the_upload() -> None:
     steps = script("rehearse_release").steps
     build, pypi, npm = (list(steps(job)) for job in ("build", "pypi", "npm"))
     assert [one for one in build if "GITHUB_REF_NAME" in one] and "make dist" in build
-    assert len(pypi) == 1 and npm == ["npm publish --dry-run --access public dist/*.tgz"]
+    assert len(pypi) == 1 and npm == ["npm publish --dry-run --access public ./dist/*.tgz"]
 
 
 @pytest.mark.parametrize(
