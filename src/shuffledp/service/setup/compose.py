@@ -8,8 +8,9 @@ from shuffledp.version import __version__
 
 COMPOSE = """\
 # Runs this folder's {role} in a container: podman compose up --detach (or docker compose).
-# Build the image once, in a checkout:
-#   podman build -t shuffledp:{version} -f deploy/Containerfile .
+# Build the image once, in a checkout; the first command looks up the digest of its base image:
+#   python scripts/image_digests.py
+#   podman build -t shuffledp:{version} --build-arg-file deploy/images.env -f deploy/Containerfile .
 # or set SHUFFLEDP_IMAGE to a published image with its digest: name@sha256:…
 services:
   {role}:
