@@ -9,6 +9,7 @@ run; nothing is uploaded.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -19,8 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+yaml: Any = importlib.import_module("yaml")
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
 UPLOAD = re.compile(r"^npm publish --provenance")

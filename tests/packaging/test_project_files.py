@@ -21,6 +21,12 @@ from shuffledp.version import __version__
 
 yaml: Any = importlib.import_module("yaml")
 ROOT = Path(__file__).parents[2]
+RESOLVERS = {
+    letter: [one for one in rules if one[0] != "tag:yaml.org,2002:bool" or letter in "tTfF"]
+    for letter, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+Words = type("Words", (yaml.SafeLoader,), {"yaml_implicit_resolvers": RESOLVERS})
+"""Reads YAML in which `on` is a word, as GitHub does."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
@@ -88,16 +94,6 @@ def test_files_follow_their_schemas(schema: str, file: str, key: str) -> None:
     assert not [error.message for error in checker.iter_errors(yaml.load(text, Loader=Words))]
     wrong = yaml.load(text.replace(key, f"not-{key}"), Loader=Words)
     assert list(checker.iter_errors(wrong))
-
-
-class Words(yaml.SafeLoader):
-    """YAML in which `on` is a word, as GitHub reads it."""
-
-
-Words.yaml_implicit_resolvers = {
-    letter: [one for one in rules if one[0] != "tag:yaml.org,2002:bool" or letter in "tTfF"]
-    for letter, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def test_requirements_have_hashes_and_name_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
