@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.resources
 import json
 import re
 import runpy
@@ -13,8 +12,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from file_schemas import faults
 from scripts_modules import script
 
 from shuffledp.version import __version__
@@ -87,13 +86,9 @@ def test_the_rehearsal_runs_every_step_of_the_release_but_the_upload() -> None:
     ],
 )
 def test_files_follow_their_schemas(schema: str, file: str, key: str) -> None:
-    folder = importlib.resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
-    rules = json.loads((folder / f"{schema}.json").read_text("utf-8"))
-    checker = jsonschema.validators.validator_for(rules)(rules)
     text = (ROOT / file).read_text("utf-8")
-    assert not [error.message for error in checker.iter_errors(yaml.load(text, Loader=Words))]
-    wrong = yaml.load(text.replace(key, f"not-{key}"), Loader=Words)
-    assert list(checker.iter_errors(wrong))
+    assert not faults(schema, yaml.load(text, Loader=Words))
+    assert faults(schema, yaml.load(text.replace(key, f"not-{key}"), Loader=Words))
 
 
 def test_requirements_have_hashes_and_name_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
