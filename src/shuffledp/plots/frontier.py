@@ -164,7 +164,8 @@ def frontier(table: Table, path: str | None = None, *, citations: bool = False) 
     _draw_points(axes, points)
     _finish(axes, table, citations=citations)
     level = Curve("", axes.get_xlim(), (central.forecast.rmse,) * 2)
-    lines = [(one.messages, one.errors) for one in (*curves, level)]
+    bars = [Curve("", (row.forecast.messages_per_user,) * 2, _bar(row)) for row in points]
+    lines = [(one.messages, one.errors) for one in (*curves, level, *bars)]
     named = [*_named_curves(curves, citations), *(_labelled(row, citations) for row in points)]
     middle = math.sqrt(math.prod(axes.get_xlim()))
     trusted = "trusted central party (sees all raw values)"
@@ -284,10 +285,15 @@ def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
         y = [row.forecast.at_count for row in members]
         axes.scatter(x, y, s=42, zorder=4, **POINT_STYLES[named])
     for row in rows:
-        ends = row.forecast.at_zero, row.forecast.rmse
+        ends = _bar(row)
         if ends[0] < ends[1]:
             colour = PURE if row.claim.pure else APPROXIMATE
             axes.vlines(row.forecast.messages_per_user, *ends, colors=colour, linewidth=1, zorder=2)
+
+
+def _bar(row: Row) -> tuple[float, float]:
+    """The error where nobody has the value, and that of the worst data."""
+    return row.forecast.at_zero, row.forecast.rmse
 
 
 def _labelled(row: Row, citations: bool) -> Labelled:
