@@ -23,7 +23,7 @@ def test_every_block_runs_and_prints_what_the_page_shows(page: Path) -> None:
 
 
 def test_every_command_that_should_fail_is_shown_failing() -> None:
-    """A block with `|| echo "exit code $?"` shows an exit code for each: what it tries is refused."""
+    """Every `|| echo "exit code $?"` of a block prints one: what it tries is refused."""
     tries = 0
     for page in WITH_BLOCKS:
         for step in blocks.steps(page.read_text("utf-8")):
