@@ -23,7 +23,7 @@ def whole_intervals(values: Floats, low: Counts, high: Counts) -> tuple[Counts, 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FrequenciesResult(HistogramResult):
-    """How many users hold each candidate; any further label can be asked about at no cost in ε."""
+    """How many users have each candidate; asking about further labels costs no ε."""
 
     query: str = "frequencies"
     table: Table = field(compare=False)

@@ -75,7 +75,7 @@ class CrosstabResult(HistogramResult):
         return np.asarray(none + held / self.reports * (everybody - none))
 
     def marginal(self, *columns: str) -> CrosstabResult:
-        """How many users hold each label of one column, or each combination of some columns."""
+        """How many users have each label of one column, or each combination of some columns."""
         axes = self._axes(columns)
         values, merged = self._summed(axes)
         variances = self._variances(np.clip(values, 0, self.reports), merged)
