@@ -62,7 +62,7 @@ class Fleet:
     rates: Rates
 
     def to_dict(self) -> dict[str, Any]:
-        """The fleet as JSON can hold it."""
+        """The fleet as a JSON object."""
         return {
             "users": self.users,
             "report_size": self.report_size,

@@ -108,7 +108,7 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Everything that fixes the protocol, as JSON can hold it exactly."""
+        """Everything that fixes the protocol, as a JSON object exactly."""
 
     @classmethod
     @abstractmethod
