@@ -6,7 +6,7 @@
     │   │   └── LedgerBroken    lines of a ledger were edited or removed
     │   ├── DataError           a column or file cannot be used as it is
     │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
-    │   └── SeededError         seeded randomness where only the operating system's will do
+    │   └── SeededError         seeded randomness where only the operating system's is allowed
     ├── ShortBatchError         fewer reports than the guarantee needs
     ├── PlanningError           no parameters reach this target; says why
     ├── CertificateError        a certificate could not be given

@@ -26,7 +26,7 @@ from shuffledp.protocols.results import NEIGHBOURS, Result
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What a plan will cost and how well it will do, computed, not measured."""
+    """The cost and the error of a plan, computed rather than measured."""
 
     messages_per_user: float
     """Expected, for a user with the largest value: an upper bound for all."""
@@ -155,7 +155,7 @@ class Plan(Generic[R_co]):
         return self.certificate.to_dict()
 
     def renewed(self, entropy: Entropy = SYSTEM) -> Plan[R_co]:
-        """The same plan with the protocol's public random choices drawn anew."""
+        """The same plan with fresh public random choices of the protocol."""
         protocol = self.protocol.renewed(entropy)
         return replace(
             self, protocol=protocol, certificate=replace(self.certificate, protocol=protocol)

@@ -116,7 +116,7 @@ class Protocol(ABC, Generic[R_co]):
         """The protocol behind `to_dict`."""
 
     def renewed(self, entropy: Entropy = SYSTEM) -> Self:
-        """The same protocol with its public random choices drawn anew; most have none."""
+        """The same protocol with fresh public random choices; most have none."""
         return self
 
     # Values

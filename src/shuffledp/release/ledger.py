@@ -6,7 +6,7 @@ An entry keeps the released result, so that it can be shown again at no further 
 
 Every entry carries a hash of itself and of the entry before it, and the file a hash of the last
 entry and the budget. A ledger with an edited, moved or removed line is refused. Anyone who can
-write the file can compute all hashes anew, so keep the head elsewhere and compare it
+write the file can recompute all hashes, so keep the head elsewhere and compare it
 (`shuffledp ledger verify FILE --head HASH`); the analyzer keeps it in its store.
 """
 

@@ -82,7 +82,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
 
     epsilon: Fraction
     answer: str
-    """What is said about each group: count, integer-sum, real-sum or mean."""
+    """What is estimated for each group: count, integer-sum, real-sum or mean."""
     labels: tuple[Label, ...]
     low: Fraction
     high: Fraction

@@ -15,7 +15,7 @@ from shuffledp.protocols.results import WHERE_NOTE, Result
 Floats = NDArray[np.float64]
 COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
 ANSWERS = (COUNT, INTEGER_SUM, REAL_SUM, MEAN)
-"""What is said about each group."""
+"""What is estimated for each group."""
 PUBLIC_GROUPS = (
     "replace one user's value; which group a user is in is public, and so is the size of each group"
 )

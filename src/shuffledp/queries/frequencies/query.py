@@ -150,8 +150,8 @@ class FrequenciesQuery(Query[HistogramResult]):
             )
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        """Rows that are not kept hold labels of 62 random bits, which no candidate is: what they
-        add to the estimate of a candidate has the mean 0."""
+        """Rows that are not kept get labels of 62 random bits, which match no candidate: what they
+        add to a candidate's estimate has mean 0."""
         numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
         found = values.copy()
         found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)

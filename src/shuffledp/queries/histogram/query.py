@@ -82,7 +82,7 @@ class HistogramQuery(Query[HistogramResult]):
 
     Each row is one user with one label. All estimates are unbiased, and together they are
     ε-differentially private in the shuffle model, proved by the certificate that they carry. Small
-    or empty buckets may come out below 0, because noise is not cut off.
+    or empty buckets may come out below 0, because estimates are not clipped.
 
     Returns:
         A `HistogramResult` (with `by` a `CrosstabResult`, which has `marginal` and `shares`):

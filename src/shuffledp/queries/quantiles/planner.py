@@ -82,7 +82,7 @@ def plan_quantiles(
 
 
 def default_bins(users: int, epsilon: Fraction) -> int:
-    """The number of bins of a query about data that is at hand, where messages cost nothing: a
+    """The number of bins of a query about local data, where messages cost nothing: a
     power of two from 32 to 512, so that a bin of even data holds about as many users as the error
     of a rank, 40/ε. More bins say hardly more; fewer blur what the noise leaves to be seen."""
     wanted = users * float(epsilon) / USERS_PER_BIN
