@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from axe import AXE
-from browsers import Browser, running_browser
+from browsers import MOST_SECONDS, Browser, running_browser
 from client_site import Quiet
 from scripts_modules import ROOT, script
 from service_needs import missing
@@ -118,7 +118,7 @@ def test_no_page_has_an_accessibility_fault_and_search_finds_what_people_type(si
 
 def load_axe_on_every_page(browser: Browser) -> None:
     """Has Chromium run axe's file in every document before the page's own scripts."""
-    browser.call("timeouts", script=300_000)
+    browser.call("timeouts", script=MOST_SECONDS * 1000)
     source = {"source": AXE.read_text("utf-8")}
     command = {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": source}
     browser.call("goog/cdp/execute", **command)
