@@ -93,7 +93,7 @@ def honest_tail(users: int = 10_000) -> str:
     errors, masses = cell.error_law(users, users // 2)
     far = float(masses[np.abs(errors) > IMPLAUSIBLE_DEVIATIONS * cell.rmse(users)].sum())
     return (
-        f"{100 * far:.2f} % of the honest counts of n = {users:,} lie further than "
+        f"{100 * far:.2f} % of honest counts with n = {users:,} are further than "
         f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations from the truth"
     )
 

@@ -6,7 +6,7 @@
     │   │   └── LedgerBroken    lines of a ledger were edited or removed
     │   ├── DataError           a column or file cannot be used as it is
     │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
-    │   └── SeededError         seeded randomness where only the operating system's will do
+    │   └── SeededError         seeded randomness where only the operating system's is allowed
     ├── ShortBatchError         fewer reports than the guarantee needs
     ├── PlanningError           no parameters reach this target; says why
     ├── CertificateError        a certificate could not be given
@@ -29,7 +29,7 @@ class ShuffleDPError(Exception):
 
 
 class InputError(ShuffleDPError):
-    """What the caller gave is not allowed."""
+    """The input is not allowed."""
 
 
 class ParameterError(InputError, ValueError):
@@ -49,7 +49,7 @@ class ValueOutOfRange(InputError, ValueError):
 
 
 class SeededError(InputError):
-    """Seeded randomness was offered where only the operating system's will do."""
+    """Seeded randomness was used where only the operating system's is allowed."""
 
 
 class ShortBatchError(ShuffleDPError):
@@ -69,7 +69,7 @@ class PlanningError(ShuffleDPError):
 
 
 class CertificateError(ShuffleDPError):
-    """A certificate could not be given."""
+    """A protocol could not be certified."""
 
 
 class PrivacyViolation(CertificateError):

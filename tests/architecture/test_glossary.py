@@ -79,7 +79,7 @@ def test_plans_and_results_say_the_querys_name_in_json() -> None:
 
 def test_the_exported_surface_is_what_the_tables_say() -> None:
     listed = {row[part] for row in QUERIES for part in (0, 1)}
-    listed |= {name(row[0]) for row in table("What else `import shuffledp` gives")}
+    listed |= {name(row[0]) for row in table("What else `import shuffledp` provides")}
     assert listed == set(shuffledp.__all__) - {"__version__"}
     assert set(spark.__all__) == {row[0] for row in QUERIES} | {"mean", "session", "ClusterError"}
 

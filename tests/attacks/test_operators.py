@@ -73,7 +73,7 @@ def test_the_reason_is_in_the_log(tmp_path: Path, trouble: str) -> None:
     }
     expected = {
         "folder": "No such file or directory",
-        "no database": "no SQLite database",
+        "no database": "not an SQLite database",
         "port": "address already in use",
         "spool": "Not a directory",
         "tls": "No such file or directory",

@@ -22,6 +22,18 @@ def test_every_block_runs_and_prints_what_the_page_shows(page: Path) -> None:
     blocks.run_page(page)
 
 
+def test_every_command_that_should_fail_is_shown_failing() -> None:
+    """Every `|| echo "exit code $?"` of a block prints one: what it tries is refused."""
+    tries = 0
+    for page in WITH_BLOCKS:
+        for step in blocks.steps(page.read_text("utf-8")):
+            expected = step.code.count('|| echo "exit code $?"')
+            shown = step.shown["body"].count("exit code ") if step.shown else 0
+            assert shown == expected, f"{page.name}: {step.code}"
+            tries += expected
+    assert tries >= 4
+
+
 GOOD = """
 ```bash
 X=3

@@ -21,6 +21,8 @@ from shuffledp.service.demo import free_port
 PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
 """A folder for screenshots, for those who want to look."""
 WINDOW = (1100, 900)
+MOST_SECONDS = 300
+"""How long the browser may take to answer; axe needs long for a large page on a busy machine."""
 CHROMIUM = {
     "goog:chromeOptions": {
         "args": [
@@ -44,7 +46,7 @@ class Browser:
     """As much of the WebDriver protocol as the tests need."""
 
     def __init__(self, url: str, wanted: dict[str, Any]) -> None:
-        self._http = httpx.Client(timeout=60)
+        self._http = httpx.Client(timeout=MOST_SECONDS)
         data = {"capabilities": {"alwaysMatch": wanted}}
         answer = self._http.post(f"{url}/session", json=data).json()["value"]
         if "sessionId" not in answer:

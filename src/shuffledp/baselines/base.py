@@ -144,7 +144,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        """A draw with the same law as `collect` of all these users' messages, in one go."""
+        """One draw with the same distribution as `collect` of all these users' messages."""
 
     @abstractmethod
     def analyze(self, bag: Bag) -> NDArray[np.float64]:

@@ -75,7 +75,7 @@ class Claim:
         return f"{kind}, trusting {TRUSTED[self.trust]}{warning}"
 
     def to_dict(self) -> dict[str, str]:
-        """The claim as JSON can hold it, its numbers as exact text."""
+        """The claim as a JSON object, its numbers as exact text."""
         return {
             "kind": self.kind,
             "epsilon": str(self.epsilon),

@@ -48,7 +48,7 @@ class BaselineResult(Result):
         return super().privacy_in_words() if self.seeded else self.claim.in_words()
 
     def promise(self) -> dict[str, Any]:
-        """What `Result.promise` gives, and the protocol with its claim, as JSON can hold it."""
+        """What `Result.promise` gives, and the protocol with its claim, as a JSON object."""
         return {
             **super().promise(),
             "protocol": self.protocol,

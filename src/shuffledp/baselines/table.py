@@ -45,7 +45,7 @@ class Row:
         return kind if self.claim.holds else f"{kind}, {self.claim.basis}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON can hold it."""
+        """The row as a JSON object."""
         return {
             "protocol": self.name,
             "title": self.title,
@@ -76,7 +76,7 @@ class Table:
         return next((row for row in self.rows if row.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as JSON can hold it."""
+        """The table as a JSON object."""
         return {
             "query": self.query,
             "users": self.setting.users,

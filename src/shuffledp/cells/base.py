@@ -198,8 +198,8 @@ class Cell(ABC):
         return self.error_range(copies * users, total, outside)
 
     def variance_of_sum(self, copies: int, users: int, total: float) -> float:
-        """The variance of the sum of several copies' estimates, when `total` of the values in all
-        of them are 1 and the others 0, for reporting."""
+        """The variance of the sum of several copies' estimates, if `total` of all their values are
+        1 and the others 0; for reporting only."""
         return self.variance_at(copies * users, total, total)
 
     # As JSON

@@ -122,7 +122,7 @@ def _add_history(
         actions,
         "wipe",
         run_wipe,
-        "forget what reports were for; what they cost is kept",
+        "delete what reports were for; what they cost is kept",
         examples=["device wipe", "device wipe --yes --keys"],
         needs=["client"],
     )

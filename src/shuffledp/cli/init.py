@@ -86,7 +86,7 @@ def _add_start(commands: Commands) -> None:
         commands,
         "start",
         run_start,
-        "take in what the others sent, check everything and run a folder's server until SIGTERM",
+        "import the other organisations' files, check everything and run the server until SIGTERM",
         examples=["start mixing --with statistics/introduction.json"],
         needs=["service"],
     )

@@ -40,7 +40,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "verify",
         run_verify,
-        "check that no line was edited or removed",
+        "check that no entry was edited or removed",
         examples=["ledger verify budget.json", "ledger verify budget.json --head 3f5a…"],
     )
     verify.add_argument("file", metavar="FILE", help="the ledger's file")
@@ -87,7 +87,7 @@ def run_verify(args: argparse.Namespace) -> None:
     lines = len(ledger.entries())
     rows = [("lines", counted(lines, "line")), ("head", head)]
     rows.append(("", "keep the head elsewhere; verify --head compares with it later"))
-    title = f"Ledger {args.file}: no line was edited or removed"
+    title = f"Ledger {args.file}: no entry was edited or removed"
     emit(args, {"lines": lines, "head": head}, lambda console: console.print(facts(title, rows)))
 
 

@@ -55,7 +55,7 @@ def _add_query(queries: Commands, query: AnyQuery) -> None:
     parser.add_argument(
         "--padded",
         action="store_true",
-        help="for the service: count messages after padding, not on average before it",
+        help="for the service: minimise padded reports, not the average number of messages",
     )
     parser.add_argument(
         "--cell",
@@ -64,7 +64,9 @@ def _add_query(queries: Commands, query: AnyQuery) -> None:
         help="the kind of cell: the cheapest one (best), or the one named",
     )
     parser.add_argument(
-        "--fleet", action="store_true", help="also size a fleet, from rates measured here"
+        "--fleet",
+        action="store_true",
+        help="also estimate how many machines you need, from rates measured on this one",
     )
     parser.add_argument(
         "--output", metavar="FILE", help="also write the plan as JSON; -: JSON and nothing else"

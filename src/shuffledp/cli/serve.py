@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
         analyzer,
         "restore-ledger",
         run_restore,
-        "rewrite the ledger's lines of all published batches after a loss",
+        "rewrite the ledger's entries of all published batches after a loss",
         examples=["analyzer restore-ledger --analyzer https://analyzer.example"],
         needs=["client"],
     )
@@ -53,7 +53,7 @@ def add_to(commands: Commands) -> None:
         shuffler,
         "discard",
         run_discard,
-        "discard a batch for good; stop the server first",
+        "discard a batch permanently; stop the server first",
         examples=["shuffler discard --config service.toml --task ID --batch 3 --reason lost"],
         needs=["service"],
     )

@@ -402,7 +402,7 @@ def add_keeping(actions: Commands) -> None:
         actions,
         "archive",
         run_archive,
-        "end a task at a server for good; it accepts nothing more for it",
+        "end a task permanently; the server accepts nothing more for it",
         examples=["task archive --server http://127.0.0.1:8811 --task ID"],
         needs=["client"],
     )
@@ -487,7 +487,7 @@ def add_log(actions: Commands) -> None:
         actions,
         "log",
         run_log,
-        "read and check the public log: every task that anybody can be asked",
+        "read and check the public log of all tasks",
         examples=[
             "task log --analyzer https://analyzer.example --shuffler https://shuffler.example",
             "task log --analyzer https://analyzer.example --seen head.json",

@@ -96,7 +96,7 @@ def text_counts(chunk: Any) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
 
 
 def _decoded(chunk: Any) -> NDArray[Any]:
-    """The values behind the numbers of a dictionary, which may hold missing values itself."""
+    """The values of a dictionary-encoded column, whose dictionary may contain missing values."""
     if not len(chunk):
         return np.zeros(0, object)
     named = chunk.dictionary.to_pylist()

@@ -77,7 +77,7 @@ class Column:
     coded: Callable[[], Iterator[Coded]] | None = None
     """The same with each different value once; None where values are not texts."""
     counted: Callable[[], Iterator[Counted]] | None = None
-    """How many rows hold each value; None where `coded` is. A value may come several times."""
+    """How many rows have each value; None if `coded` is given. A value may occur several times."""
 
     def refuse_missing(self) -> None:
         """Reads all values; raises `DataError` if one is missing."""
@@ -90,9 +90,9 @@ class FileFormat:
     """How a text file is to be read, where it does not say so itself."""
 
     encoding: str | None = None
-    """UTF-8 unless said."""
+    """The text encoding; UTF-8 by default."""
     delimiter: str | None = None
-    """A comma, or a tab in files named .tsv, unless said."""
+    """The delimiter; by default a comma, or a tab in .tsv files."""
     as_text: bool = False
     """Take every value for a text, also where all look like numbers or dates."""
     fill: Any = None

@@ -112,7 +112,7 @@ def checked_confidence(value: ExactNumber) -> float:
 
 
 def whole(value: object, name: str, least: int = 1, most: int | None = None) -> int:
-    """`value` as an int in least..most; a float or text that is a whole number will do."""
+    """`value` as an int in least..most; also accepts a float or text that is a whole number."""
     number = exact(value, name)  # type: ignore[arg-type]
     top = "" if most is None else f" and at most {most:,}"
     if number.denominator != 1 or number < least or (most is not None and number > most):

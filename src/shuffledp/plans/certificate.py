@@ -64,7 +64,7 @@ class Certificate:
         return self.protocol.epsilon
 
     def to_dict(self) -> dict[str, Any]:
-        """The certificate as JSON can hold it; rationals as exact text."""
+        """The certificate as a JSON object; rationals as exact text."""
         return {
             "format": CERTIFICATE_FORMAT,
             "statement": "pure differential privacy in the shuffle model",
@@ -119,9 +119,9 @@ def _prove(member: Member, progress: Progress | None) -> CellProof:
 
 
 def verify(data: object) -> Certificate:
-    """The certificate behind its JSON (or a plan's JSON), proved again from the parameters alone.
+    """The certificate from its JSON (or a plan's JSON), proved again from the parameters alone.
 
-    Ensures: nothing the file claims is believed; a claim that differs from the proof is an error.
+    Ensures: nothing in the file is trusted; a claim that differs from the proof is an error.
 
     >>> import shuffledp
     >>> shuffledp.verify(shuffledp.plan_count(1000, 1).to_dict()).protocol.users

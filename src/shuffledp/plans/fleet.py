@@ -62,7 +62,7 @@ class Fleet:
     rates: Rates
 
     def to_dict(self) -> dict[str, Any]:
-        """The fleet as JSON can hold it."""
+        """The fleet as a JSON object."""
         return {
             "users": self.users,
             "report_size": self.report_size,
@@ -121,7 +121,7 @@ def _short(number: float) -> str:
 def fleet(
     plan: Plan[Result], rates: Rates, report_size: int, report_bytes: int, users: int | None = None
 ) -> Fleet:
-    """The fleet for `users` (the plan's expected users unless said),  each with `report_size`
+    """The fleet for `users` (by default the plan's expected users), each with `report_size`
     encrypted messages."""
     n = whole(users or plan.expected, "users")
     messages = n * report_size

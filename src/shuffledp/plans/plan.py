@@ -26,7 +26,7 @@ from shuffledp.protocols.results import NEIGHBOURS, Result
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What a plan will cost and how well it will do, computed, not measured."""
+    """The cost and the error of a plan, computed rather than measured."""
 
     messages_per_user: float
     """Expected, for a user with the largest value: an upper bound for all."""
@@ -126,7 +126,7 @@ class Plan(Generic[R_co]):
 
     @property
     def epsilon(self) -> Fraction:
-        """What taking part costs a user."""
+        """The privacy loss of taking part."""
         return self.certificate.epsilon
 
     @property
@@ -141,8 +141,8 @@ class Plan(Generic[R_co]):
 
     @cached_property
     def report_size(self) -> int:
-        """K: what every report of the service carries in batches of `users`, so that its size says
-        nothing; larger batches may need a few more."""
+        """K: the number of messages in every report of the service, so that its size reveals
+        nothing. It is for batches of `users`; larger ones may need a few more."""
         return self.protocol.report_size(self.users, self.padding)
 
     @property
@@ -155,14 +155,14 @@ class Plan(Generic[R_co]):
         return self.certificate.to_dict()
 
     def renewed(self, entropy: Entropy = SYSTEM) -> Plan[R_co]:
-        """The same plan with the protocol's public random choices drawn anew."""
+        """The same plan with fresh public random choices of the protocol."""
         protocol = self.protocol.renewed(entropy)
         return replace(
             self, protocol=protocol, certificate=replace(self.certificate, protocol=protocol)
         )
 
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
-        """One user's report: what runs on a device."""
+        """One user's report, made on the device."""
         return self.protocol.randomize(value, entropy)
 
     def randomize_all(
@@ -172,11 +172,11 @@ class Plan(Generic[R_co]):
         return self.protocol.randomize_all(values, entropy, progress)
 
     def aggregate(self, values: Any, entropy: Entropy = SYSTEM) -> Report:
-        """Many users' reports drawn in one go: the same law, at hardly any cost."""
+        """Many users' reports drawn at once, from the same distribution but much faster."""
         return self.protocol.aggregate(values, entropy)
 
     def release(self, batch: Report) -> View:
-        """The public view of a batch, refused below `users` reports."""
+        """The public view of a batch; refuses fewer than `users` reports."""
         return self.protocol.release(batch)
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
@@ -184,7 +184,7 @@ class Plan(Generic[R_co]):
         return replace(self.protocol.analyze(view, confidence), certificate=self._proof)
 
     def run(self, values: Any, entropy: Entropy = SYSTEM, confidence: float = 0.95) -> R_co:
-        """The whole protocol on values that one process holds anyway."""
+        """Runs the whole protocol in this process, on values that you already hold."""
         return self.analyze(self.release(self.aggregate(values, entropy)), confidence)
 
     # For people
@@ -211,7 +211,7 @@ class Plan(Generic[R_co]):
     # As JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON can hold it; `from_dict` reads it back."""
+        """The plan as a JSON object; `from_dict` reads it back."""
         forecast = self.forecast
         return {
             "format": PLAN_FORMAT,
@@ -244,10 +244,9 @@ class Plan(Generic[R_co]):
 
     @staticmethod
     def from_dict(data: object) -> Plan[Result]:
-        """The plan behind `to_dict`, its certificate proved again.
+        """The plan from `to_dict`; proves its certificate again.
 
-        Ensures: raises unless the parameters in it are private; what it forecasts is taken as it
-        is said.
+        Ensures: raises unless the parameters are private. The forecast is not checked.
         """
         if not isinstance(data, dict) or data.get("format") != PLAN_FORMAT:
             raise ParameterError(
@@ -294,5 +293,5 @@ class Plan(Generic[R_co]):
 
     @staticmethod
     def load(path: str | Path) -> Plan[Result]:
-        """The plan in a file, its certificate proved again."""
+        """The plan from a file; proves its certificate again."""
         return Plan.from_dict(read_json_file(path))

@@ -56,7 +56,7 @@ class Target:
         padded: bool = False,
         error_at: ExactNumber | None = None,
     ) -> Target:
-        """The target behind a caller's numbers; ρ = ½ if nothing is said, and with `error_at` the
+        """The target from a caller's numbers; ρ = ½ by default, and with `error_at` the
         least error with 25 messages in a padded report."""
         if error_at is not None:
             if mse_overhead is not None or relative_error is not None:

@@ -32,7 +32,7 @@ CURVE_COLOURS = (OURS, LIMIT, PRINTED, PURE)
 
 MOST_MESSAGES = 1e6  # rows with more are told in a line under the picture, not drawn
 SUM_OVERHEADS = (1, 2, 4, 8, 16, 32, 80, 200, 600, 2000)
-QUERY_WORDS = {"count": "a count", "real-sum": "a sum", "histogram": "a histogram"}
+QUERY_WORDS = {"count": "A count", "real-sum": "A real sum", "histogram": "A histogram"}
 PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
 
 
@@ -164,7 +164,8 @@ def frontier(table: Table, path: str | None = None, *, citations: bool = False) 
     _draw_points(axes, points)
     _finish(axes, table, citations=citations)
     level = Curve("", axes.get_xlim(), (central.forecast.rmse,) * 2)
-    lines = [(one.messages, one.errors) for one in (*curves, level)]
+    bars = [Curve("", (row.forecast.messages_per_user,) * 2, _bar(row)) for row in points]
+    lines = [(one.messages, one.errors) for one in (*curves, level, *bars)]
     named = [*_named_curves(curves, citations), *(_labelled(row, citations) for row in points)]
     middle = math.sqrt(math.prod(axes.get_xlim()))
     trusted = "trusted central party (sees all raw values)"
@@ -177,7 +178,8 @@ def _named_curves(curves: Sequence[Curve], citations: bool) -> list[Labelled]:
     """A label at the end of each curve with the largest error."""
     named = []
     for curve, colour in zip(curves, CURVE_COLOURS, strict=False):
-        error, messages = max(zip(curve.errors, curve.messages, strict=True))
+        ends = zip(curve.errors, curve.messages, strict=True)
+        error, messages = max(end for end in ends if not math.isnan(end[1]))
         text = curve.label if citations else in_words(curve.label)
         named.append(Labelled(text=text, x=messages, y=error, colour=colour))
     return named
@@ -225,7 +227,7 @@ def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
     ]
     bars = "\nBars: from the error of an empty bucket to that of the worst data."
     text = (
-        MARKS
+        marks(table.setting.delta)
         + (bars if table.query == "histogram" else "")
         + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
     )
@@ -236,20 +238,25 @@ def _in_sight(row: Row) -> bool:
     return row.runnable and row.forecast.messages_per_user <= MOST_MESSAGES
 
 
-MARKS = (
-    "Lower left is better. Diamonds: pure ε. Circles: only (ε, δ). Crosses: claim not verified. "
-    "Lines: one design at several error targets."
-)
+def marks(delta: Fraction | None) -> str:
+    """What the marks of the picture mean."""
+    circles = "only (ε, δ)" if delta is None else f"only (ε, δ), with δ = {float(delta):g}"
+    return (
+        f"Lower left is better. Diamonds: pure ε. Circles: {circles}. Crosses: claim not verified. "
+        "Lines: one design at several error targets."
+    )
 
 
 def title_of(table: Table) -> str:
     """What a comparison's picture shows, in one line."""
     setting = table.setting
-    buckets = f", {counted(setting.buckets, 'bucket')}" if setting.buckets else ""
-    delta = "" if setting.delta is None else f", δ = {float(setting.delta):g} where approximate"
+    buckets = f" and {counted(setting.buckets, 'bucket')}" if setting.buckets else ""
     users = counted(setting.users, "user")
     what = QUERY_WORDS.get(table.query, table.query)
-    return f"Error against messages: {what} of {users}, ε = {show(setting.epsilon)}{delta}{buckets}"
+    return (
+        f"{what} with {users}{buckets}, ε = {show(setting.epsilon)}: "
+        "error and messages of each protocol"
+    )
 
 
 POINT_STYLES: dict[str, dict[str, Any]] = {
@@ -278,10 +285,15 @@ def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
         y = [row.forecast.at_count for row in members]
         axes.scatter(x, y, s=42, zorder=4, **POINT_STYLES[named])
     for row in rows:
-        ends = row.forecast.at_zero, row.forecast.rmse
+        ends = _bar(row)
         if ends[0] < ends[1]:
             colour = PURE if row.claim.pure else APPROXIMATE
             axes.vlines(row.forecast.messages_per_user, *ends, colors=colour, linewidth=1, zorder=2)
+
+
+def _bar(row: Row) -> tuple[float, float]:
+    """The error where nobody has the value, and that of the worst data."""
+    return row.forecast.at_zero, row.forecast.rmse
 
 
 def _labelled(row: Row, citations: bool) -> Labelled:

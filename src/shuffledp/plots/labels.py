@@ -49,11 +49,21 @@ def label_points(
     if legend is not None:
         box = legend.get_window_extent()
         taken.append((box.x0, box.y0, box.x1, box.y1))
+    marks = len(taken)
     for point, centre in zip(points, centres, strict=True):
-        taken.append(_label(axes, point, centre, taken, frame))
+        taken.append(_label(axes, point, centre, _Taken(taken, taken[marks:], frame)))
 
 
-def _label(axes: Axes, point: Labelled, centre: Point, taken: list[Box], frame: Bbox) -> Box:
+@dataclass(frozen=True)
+class _Taken:
+    """Where a label must not go, and the labels that its leader must not cross."""
+
+    boxes: Sequence[Box]
+    labels: Sequence[Box]
+    frame: Bbox
+
+
+def _label(axes: Axes, point: Labelled, centre: Point, taken: _Taken) -> Box:
     """Writes one label; gives the box that it takes."""
     text = axes.annotate(
         point.text,
@@ -66,8 +76,12 @@ def _label(axes: Axes, point: Labelled, centre: Point, taken: list[Box], frame: 
     extent = text.get_window_extent()
     size = (extent.width, extent.height)
     places = list(_places(*size))
-    boxes = (_box(centre, place, size) for place in places)
-    free = (place for place, box in zip(places, boxes, strict=True) if _free(box, taken, frame))
+    free = (
+        place
+        for place in places
+        if _free(_box(centre, place, size), taken.boxes, taken.frame)
+        and not any(_inside(dot, taken.labels) for dot in _way(centre, _nearest(place, size)))
+    )
     place = next(free, places[0])
     text.set_position(place)
     _leader(axes, point, place, size)
@@ -78,16 +92,32 @@ def _leader(
     axes: Axes, point: Labelled, place: tuple[float, float], size: tuple[float, float]
 ) -> None:
     """A thin line from a point to the nearest end of a label that had to go far."""
-    near = [min(max(0.0, low), low + length) for low, length in zip(place, size, strict=True)]
+    near = _nearest(place, size)
     if math.hypot(*near) > 16:
         style = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
         axes.annotate(
             "",
             (point.x, point.y),
-            xytext=(near[0], near[1]),
+            xytext=near,
             textcoords="offset pixels",
             arrowprops=style,
         )
+
+
+def _nearest(place: tuple[float, float], size: tuple[float, float]) -> tuple[float, float]:
+    """The offset of the point of a label that is nearest to what it names."""
+    (left, low), (width, height) = place, size
+    return min(max(0.0, left), left + width), min(max(0.0, low), low + height)
+
+
+def _way(centre: Point, offset: tuple[float, float]) -> Iterable[tuple[float, float]]:
+    """Points along the leader from a label to its point."""
+    for part in np.linspace(0, 1, 12):
+        yield centre[0] + part * offset[0], centre[1] + part * offset[1]
+
+
+def _inside(dot: tuple[float, float], boxes: Iterable[Box]) -> bool:
+    return any(box[0] < dot[0] < box[2] and box[1] < dot[1] < box[3] for box in boxes)
 
 
 def _places(width: float, height: float) -> Iterable[tuple[float, float]]:

@@ -96,8 +96,10 @@ def scaling(
         for panel, y in zip(panels, heights, strict=True):
             panel.plot(x, y, **style)
         drawn.append(_Line(label=style["label"], colour=style["color"], x=x, heights=heights))
-    what = f"{QUERY_WORDS.get(query, query)}, {axis.fixed(setting)}{_delta(setting)}"
-    _finish(panels, f"Error and messages by {axis.words}: {what}", axis.label)
+    what = f"{QUERY_WORDS.get(query, query)} with {axis.fixed(setting)}"
+    _finish(panels, f"{what}: error and messages by {axis.words}", axis.label)
+    lines = f"Lower is better. Full lines: pure ε. Dashed lines: only (ε, δ){_delta(setting)}."
+    panels[0].text(0.0, -0.17, lines, transform=panels[0].transAxes, fontsize=8, color=INK)
     _label_lines(figure, panels, drawn)
     return save(figure, path)
 
@@ -116,6 +118,9 @@ def _label_lines(figure: Figure, panels: Sequence[Axes], drawn: Sequence[_Line])
     """Names each line at its right end, in both panels."""
     for side, panel in enumerate(panels):
         low, high = panel.get_xlim()
+        for minor in (False, True):
+            ticks = [tick for tick in panel.get_xticks(minor=minor) if low <= tick <= high]
+            panel.set_xticks(ticks, minor=minor)
         panel.set_xlim(low, high * (high / low) ** 0.55)
         points = [
             Labelled(text=one.label, x=one.x[-1], y=one.heights[side][-1], colour=one.colour)
@@ -125,7 +130,7 @@ def _label_lines(figure: Figure, panels: Sequence[Axes], drawn: Sequence[_Line])
 
 
 def _delta(setting: Setting) -> str:
-    return "" if setting.delta is None else f", δ = {float(setting.delta):g} where approximate"
+    return "" if setting.delta is None else f", with δ = {float(setting.delta):g}"
 
 
 def _line_styles(
@@ -154,7 +159,7 @@ def _line_style(row: Row, colour: str, citations: bool) -> dict[str, Any]:
 
 
 def _finish(panels: Sequence[Axes], title: str, label: str) -> None:
-    """Sets scales, title and axis labels, and says below what the lines mean."""
+    """Sets scales, title and axis labels."""
     heights = ("error (RMSE), as a multiple of a trusted party's", "messages per user, on average")
     for panel, height in zip(panels, heights, strict=True):
         panel.grid(True, which="major", color=GRID, linewidth=0.8)
@@ -163,5 +168,3 @@ def _finish(panels: Sequence[Axes], title: str, label: str) -> None:
         panel.set_xlabel(label)
     panels[0].axhline(1.0, color=SOFT, linestyle=":", linewidth=1.2)
     panels[0].set_title(title, loc="left", color=INK, fontsize=11)
-    words = "Lower is better. Full lines: pure ε. Dashed lines: only (ε, δ)."
-    panels[0].text(0.0, -0.17, words, transform=panels[0].transAxes, fontsize=8, color=INK)

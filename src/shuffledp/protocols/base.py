@@ -108,7 +108,7 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Everything that fixes the protocol, as JSON can hold it exactly."""
+        """Everything that fixes the protocol, as a JSON object exactly."""
 
     @classmethod
     @abstractmethod
@@ -116,7 +116,7 @@ class Protocol(ABC, Generic[R_co]):
         """The protocol behind `to_dict`."""
 
     def renewed(self, entropy: Entropy = SYSTEM) -> Self:
-        """The same protocol with its public random choices drawn anew; most have none."""
+        """The same protocol with fresh public random choices; most have none."""
         return self
 
     # Values

@@ -67,7 +67,7 @@ class Result(ABC):
 
     @property
     def reports(self) -> int:
-        """How many values were randomized: one of each user, or the rows that were kept."""
+        """How many values were randomized: one per user, or the rows that were kept."""
         return self.users if self.rows_kept is None else self.rows_kept
 
     @property
@@ -77,12 +77,12 @@ class Result(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON can hold it."""
+        """The result as a JSON object."""
 
     @abstractmethod
     def to_frame(self, backend: str | None = None) -> Any:
         """The result as a data frame, of "pandas", "polars" or "pyarrow"; the first that is
-        installed unless said."""
+        installed by default."""
 
     @abstractmethod
     def rows(self) -> list[tuple[str, float, float, float]]:
@@ -98,11 +98,11 @@ class Result(ABC):
 
     @property
     def about(self) -> str:
-        """What the numbers rest on beyond the promise, in words; empty where there is nothing."""
+        """What else the numbers depend on, in words; empty if there is nothing."""
         return WHERE_NOTE if self.where else ""
 
     def promise(self) -> dict[str, Any]:
-        """What every result carries, as JSON can hold it: the common part of `to_dict`."""
+        """What every result carries, as a JSON object: the common part of `to_dict`."""
         return {
             "epsilon": float(self.epsilon),
             "epsilon_exact": str(self.epsilon),
@@ -189,9 +189,9 @@ class Result(ABC):
 class Estimate(Result):
     """An unbiased estimate of one number, with its interval and its promise.
 
-    Noise may take the estimate outside what is possible, and cutting it off would bias sums and
-    means of estimates. So `value` is left as it is, `clipped` is the nearest possible number, and
-    the interval holds possible numbers only.
+    Noise may move the estimate outside the possible range, and clipping it would bias sums and
+    means of estimates. So `value` is not clipped, `clipped` is the nearest possible number, and the
+    interval contains only possible numbers.
     """
 
     query: str
@@ -222,7 +222,7 @@ class Estimate(Result):
     def to_frame(self, backend: str | None = None) -> Any:
         """The estimate as a data frame of one row: query, estimate, clipped, low, high.
 
-        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         numbers = {"estimate": self.value, "clipped": self.clipped, "low": self.low}
         columns = {"query": self.query, **numbers, "high": self.high}
@@ -232,12 +232,13 @@ class Estimate(Result):
         return self.value
 
     def clamp(self, low: float, high: float) -> Estimate:
-        """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
+        """The same result clipped to [low, high] and marked as clamped: it is no longer
+        unbiased."""
         cut = [min(max(number, low), high) for number in (self.value, self.low, self.high)]
         return replace(self, value=cut[0], low=cut[1], high=cut[2], clamped=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """The estimate as JSON can hold it."""
+        """The estimate as a JSON object."""
         return {
             "query": self.query,
             "estimate": self.value,
@@ -260,8 +261,8 @@ class Estimate(Result):
 class HistogramResult(Result):
     """Unbiased estimates of all buckets, each with its own interval and one for all at once.
 
-    Noise may take estimates below 0 or above the number of users; `clipped` has the nearest
-    possible counts, and intervals hold possible counts only.
+    Noise may move estimates below 0 or above the number of users; `clipped` has the nearest
+    possible counts, and intervals contain only possible counts.
     """
 
     labels: tuple[str | int, ...]
@@ -318,11 +319,12 @@ class HistogramResult(Result):
         return {label: place for place, label in enumerate(self.labels)}
 
     def shown_rows(self) -> list[tuple[str, float, float, float]]:
-        """What is printed: all buckets, or the largest ones where there are very many."""
+        """What is printed: all buckets, or only the largest if there are very many."""
         return self.clipped_rows() if len(self.labels) <= MOST_PRINTED else self.top()
 
     def clamp(self, low: float, high: float) -> HistogramResult:
-        """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
+        """The same result clipped to [low, high] and marked as clamped: it is no longer
+        unbiased."""
         names = ("values", "low", "high", "joint_low", "joint_high")
         cut = {name: np.clip(getattr(self, name), low, high) for name in names}
         return replace(self, clamped=True, **cut)
@@ -330,7 +332,7 @@ class HistogramResult(Result):
     def to_frame(self, backend: str | None = None) -> Any:
         """The buckets as a data frame: label, estimate, clipped, low, high, joint_low, joint_high.
 
-        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         mixed = len({type(label) for label in self.labels}) > 1
         columns: dict[str, list[Any]] = {
@@ -345,7 +347,7 @@ class HistogramResult(Result):
         return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
-        """The histogram as JSON can hold it."""
+        """The histogram as a JSON object."""
         rows = zip(
             self.labels,
             self.values,

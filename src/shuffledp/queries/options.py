@@ -139,7 +139,9 @@ class QueryOptions:
     ] = field(default=None, compare=False)
     users: Annotated[
         int | None,
-        Option("How many rows the privacy guarantee may count on; default all of them.", "N"),
+        Option(
+            "The number of rows that the privacy guarantee relies on; default: all of them.", "N"
+        ),
     ] = field(default=None, compare=False)
     user: Annotated[
         str | Sequence[Any] | None,
@@ -176,7 +178,7 @@ class QueryOptions:
         ),
     ] = field(default=None, compare=False)
     confidence: Annotated[
-        ExactNumber, Option("The probability that an interval holds the true value.", "P")
+        ExactNumber, Option("The probability that an interval contains the true value.", "P")
     ] = field(default=0.95, compare=False)
     ledger: Annotated[
         Ledger | str | Path | None,

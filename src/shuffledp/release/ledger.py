@@ -6,7 +6,7 @@ An entry keeps the released result, so that it can be shown again at no further 
 
 Every entry carries a hash of itself and of the entry before it, and the file a hash of the last
 entry and the budget. A ledger with an edited, moved or removed line is refused. Anyone who can
-write the file can compute all hashes anew, so keep the head elsewhere and compare it
+write the file can recompute all hashes, so keep the head elsewhere and compare it
 (`shuffledp ledger verify FILE --head HASH`); the analyzer keeps it in its store.
 """
 
@@ -69,7 +69,7 @@ class Entry:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as JSON can hold it."""
+        """The entry as a JSON object."""
         entry = self._facts()
         if self.result is not None:
             entry["result"] = self.result
@@ -220,7 +220,7 @@ class Ledger:
     def verify(self, head: str | None = None) -> str:
         """The hash of the newest entry, after every hash was checked.
 
-        Ensures: raises `LedgerBroken` if a line was edited, moved or removed, or if no entry has
+        Ensures: raises `LedgerBroken` if an entry was edited, moved or removed, or if no entry has
         the hash `head`, which an earlier call returned.
         """
         book = self.read()
@@ -259,7 +259,7 @@ class Ledger:
         return self.read().find(what)
 
     def spend_once(self, epsilon: ExactNumber, what: str, result: Mapping[str, Any]) -> Entry:
-        """Records a release unless its line is there, and returns the entry that is on disk.
+        """Records a release unless it is already recorded, and returns the entry on disk.
 
         Ensures: as `spend`; of several calls with the same `what`, also in several processes, all
         return the result of the first.
@@ -288,7 +288,7 @@ class Ledger:
         return left - cost
 
     def raise_budget(self, budget: ExactNumber) -> None:
-        """Replaces the budget by a larger one; the lines and their results stay."""
+        """Replaces the budget with a larger one; entries and their results stay."""
         total = positive_as_written(budget, "the budget")
         with self._locked():
             book = self.read()

@@ -61,7 +61,7 @@ def untrusted_certificate(error: BaseException | None) -> bool:
 
 
 class Refused(ServiceError):
-    """The other side refused for good, and said why."""
+    """The other side refused permanently, and said why."""
 
     def __init__(self, message: str, status: int, code: str = "") -> None:
         super().__init__(message)

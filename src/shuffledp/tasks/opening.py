@@ -1,4 +1,4 @@
-"""Opening a batch on all cores and tallying what is inside."""
+"""Opens a batch on all cores and tallies its messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shuffledp.tasks.ordering import Rows
 from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES
 
 CHUNK_MESSAGES = 2048
-"""Messages opened in one go by one worker."""
+"""Messages that one worker opens at a time."""
 BAD_MESSAGES = ("replayed", "unopened", "malformed")
 """Dropped messages that may have been somebody's noise; dummies never are."""
 

@@ -86,7 +86,7 @@ class OpenedBatch:
         return replace(self.tally.report(self.noise_shares), absent=self.absent)
 
     def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
-        """The batch with the noise that the task asks the analyzer to add, drawn anew.
+        """The batch with fresh noise that the task asks the analyzer to add.
 
         Ensures: with publish_noise full, the noise of the certified users is in it even if no user
         brought any; so it is ε-DP against everybody who does not see the batch itself.
@@ -250,7 +250,7 @@ def publish_batch(
 
     A batch is drawn and charged once. If its line is in the ledger, the data of that line is
     returned, whatever the batch holds now and whatever `confidence` says. Without a ledger, every
-    call draws the noise anew.
+    call draws fresh noise.
 
     Requires: without a ledger, the task asks for no publish noise, or at most one result of the
     batch is ever shown to anybody: several would average the noise away.

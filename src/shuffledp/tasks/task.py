@@ -335,7 +335,7 @@ class Task:
 
 
 def default_reports(protocol: Protocol[Result], padding: str | None = None) -> int:
-    """Reports per batch where nothing else is said: the certified users, and slack for a few bad
+    """The default number of reports per batch: the certified users, and slack for a few bad
     clients."""
     size = checked_report_size(protocol, 2 * protocol.users, padding)
     return protocol.users + slack_for_bad_clients(protocol.users, size)

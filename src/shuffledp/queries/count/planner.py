@@ -25,18 +25,19 @@ def plan_count(
     """The cheapest certified protocol that counts users with the value 1.
 
     Args:
-        users: Honest users who are sure to take part; a batch of fewer is never released.
-        epsilon: The privacy loss allowed. Without it, `rmse` and `max_messages` are needed, and the
-                least ε that keeps both is found.
-        mse_overhead: The squared error may be 1 + so much times the central mechanism's; ½ unless
-                another target is given.
-        rmse: Or: the root mean squared error allowed.
-        relative_error: Beside one of these: or within this part of the true count, if that is more.
-        max_messages: Or: the least error with at most this many messages per user.
-        padded: Whether messages are counted at most, as every report of the service carries them,
-                instead of on average.
-        expected: How many users the error is forecast for, if more than `users` may come.
-        cell: "best" (the kind of cell that costs less), "bounded" or "paper".
+        users: Honest users you can count on; a smaller batch is never released.
+        epsilon: The privacy loss allowed. Without it, give `rmse` and `max_messages`; the smallest
+                ε for both is found.
+        mse_overhead: Allow 1 + this times the squared error of the central mechanism. The default
+                target is ½.
+        rmse: Alternative target: the root mean squared error allowed.
+        relative_error: In addition to one of these: also allow an error of this fraction of the
+                true count.
+        max_messages: Alternative target: the smallest error with at most this many messages per
+                user.
+        padded: Count messages per padded report, as in the service, instead of on average.
+        expected: The number of users the error is forecast for, if you expect more than `users`.
+        cell: "best" (the cheapest kind of cell), "bounded" or "paper".
 
     Returns:
         The plan: protocol, certificate and forecast. `print` shows it in words.

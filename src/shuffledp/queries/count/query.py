@@ -63,7 +63,7 @@ class CountQuery(GroupableQuery):
     equals: Annotated[
         object | None,
         Option(
-            "Count the rows with this value. Without it, the column must hold true/false or 0/1.",
+            "Count the rows with this value. Without it, the column must be true/false or 0/1.",
             "VALUE",
         ),
     ] = field(default=None, compare=False)

@@ -52,7 +52,7 @@ class HashedProtocol(Protocol[R_co]):
     epsilon: Fraction
     cell: SparseCell
     hash_seed: str
-    """Public, and drawn anew for every batch."""
+    """Public, and fresh for every batch."""
     loss_rule: ClassVar[str] = "any replacement"
     encodes_counted: ClassVar[bool] = True
 

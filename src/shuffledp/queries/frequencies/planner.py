@@ -38,20 +38,21 @@ def plan_frequencies(
     error_at: int = DEFAULT_COUNT,
     expected: int | None = None,
 ) -> Plan[HistogramResult]:
-    """The certified protocol of least error that says how many users hold any label.
+    """The certified protocol with the smallest error that estimates how many users have any label.
 
     Up to 10,000 candidates, and all other labels together, are the buckets of a histogram. Without
-    candidates, or with more of them, labels are hashed to a table; its result can be asked about
-    any label.
+    candidates, or with more of them, labels are hashed into a table, whose result answers for any
+    label.
 
     Args:
-        users: Honest users who are sure to take part; a batch of fewer is never released.
+        users: Honest users you can count on; a smaller batch is never released.
         epsilon: The privacy loss allowed.
         candidates: Labels that results show, known without the data.
         rmse: The root mean squared error allowed at `error_at`, with the fewest messages.
-        max_messages: Or: the least error with this many messages in a report (25 unless said).
-        error_at: The number of users who hold the label whose error counts.
-        expected: How many users the error is forecast for, if more than `users` may come.
+        max_messages: Alternative target: the smallest error with this many messages in a report
+                (default 25).
+        error_at: The error is minimised for a label that this many users have.
+        expected: The number of users the error is forecast for, if you expect more than `users`.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_frequencies(100_000, 1)

@@ -28,7 +28,7 @@ from shuffledp.queries.histogram.protocol import Label
 
 @dataclass(frozen=True, kw_only=True)
 class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
-    """How many users hold each label of any domain."""
+    """How many users have each label, for labels from any domain."""
 
     candidates: tuple[Label, ...] = ()
     """Labels that results show; a result can be asked about any other."""

@@ -67,7 +67,7 @@ def most_messages(given: ExactNumber | None) -> int | None:
     ),
 )
 class FrequenciesQuery(Query[HistogramResult]):
-    """How many rows of a column hold each candidate, whatever other values there are.
+    """How many rows of a column equal each candidate, whatever other values there are.
 
     Each row is one user. Up to 10,000 candidates are counted by a histogram, with all other values
     in one more bucket. Without candidates, values are hashed to a table of about as many buckets as
@@ -103,7 +103,7 @@ class FrequenciesQuery(Query[HistogramResult]):
     ] = ()
     error_at: Annotated[
         int,
-        Option("Make the error least for a label that this many users hold.", "F", plans=True),
+        Option("Minimise the error for a label that this many users have.", "F", plans=True),
     ] = DEFAULT_COUNT
 
     def __post_init__(self) -> None:
@@ -150,8 +150,8 @@ class FrequenciesQuery(Query[HistogramResult]):
             )
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        """Rows that are not kept hold labels of 62 random bits, which no candidate is: what they
-        add to the estimate of a candidate has the mean 0."""
+        """Rows that are not kept get labels of 62 random bits, which match no candidate: what they
+        add to a candidate's estimate has mean 0."""
         numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
         found = values.copy()
         found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)

@@ -23,7 +23,7 @@ def whole_intervals(values: Floats, low: Counts, high: Counts) -> tuple[Counts, 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FrequenciesResult(HistogramResult):
-    """How many users hold each candidate; any further label can be asked about at no cost in ε."""
+    """How many users have each candidate; asking about further labels costs no ε."""
 
     query: str = "frequencies"
     table: Table = field(compare=False)
@@ -31,7 +31,7 @@ class FrequenciesResult(HistogramResult):
     """For each label its bucket in both rows."""
 
     def showing(self, labels: Iterable[Label]) -> FrequenciesResult:
-        """The same result for other labels: post-processing of what is public already."""
+        """The same result for other labels: post-processing of what is already public."""
         names = tuple(labels)
         buckets = self.buckets_of(names)
         seen = self.table.tokens[np.arange(ROWS)[:, None], buckets]
@@ -44,7 +44,7 @@ class FrequenciesResult(HistogramResult):
         return replace(self, labels=names, values=values, rmse=self.table.rmse(largest), **ends)
 
     def frequency(self, label: Label) -> Estimate:
-        """How many users hold one label, with its interval."""
+        """How many users have one label, with its interval."""
         one = self.showing([label])
         return Estimate(
             query=f"frequency of {label}",

@@ -31,14 +31,14 @@ def plan_heavy_hitters(
 ) -> Plan[HeavyHittersResult]:
     """The certified protocol that finds frequent words without a list of candidates.
 
-    Words may hold any characters and have any length. The plan says from how many users on words of
-    several lengths are found.
+    Words may contain any characters and have any length. The plan says how many users a word needs
+    to be found, for several lengths.
 
     Args:
-        users: Honest users who are sure to take part; a batch of fewer is never released.
+        users: Honest users you can count on; a smaller batch is never released.
         epsilon: The privacy loss allowed.
-        max_messages: The most messages in a report (25 unless said).
-        expected: How many users the error is forecast for, if more than `users` may come.
+        max_messages: The most messages in a report (default 25).
+        expected: The number of users the error is forecast for, if you expect more than `users`.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_heavy_hitters(100_000, 1)

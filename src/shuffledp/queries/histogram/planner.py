@@ -52,13 +52,13 @@ def plan_histogram(
 ) -> Plan[HistogramResult]:
     """The cheapest certified histogram over `buckets` (labels, or how many).
 
-    The targets are per bucket, the yardstick is DLap(ε/2) per bucket; `max_messages` counts all
-    buckets together. With `error_at`, the error counts at a bucket of that many users instead of at
-    the worst one; given alone, it asks for the least error with 25 messages in a padded report.
+    Targets are per bucket and relative to DLap(ε/2); `max_messages` counts all buckets together.
+    With `error_at`, the target is the error at a bucket of that many users instead of the worst
+    one; given alone, it asks for the smallest error with 25 messages in a padded report.
     `other` names the bucket (added if it is none of them) for unknown labels.
     `heavy` lists labels that get an exact cell each, while all others share a sparse part; with it,
-    `max_messages` limits the whole report, and `error_at` (100 unless said) is about the others.
-    Without an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
+    `max_messages` limits the whole report, and `error_at` (default 100) applies to the others.
+    Without an `epsilon`, but with `rmse` and `max_messages`, the smallest ε for both is found.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_histogram(1000, 1, ["walk", "bike"], other="else")

@@ -122,7 +122,7 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramProtocol(Protocol[HistogramResult]):
-    """How many users hold each label."""
+    """How many users have each label."""
 
     epsilon: Fraction
     cell: Cell

@@ -1,4 +1,4 @@
-"""The query how many rows hold each label, of one column or each combination of several."""
+"""The histogram query: how many rows have each label, or each combination of columns."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
     ),
 )
 class HistogramQuery(Query[HistogramResult]):
-    """How many rows of a column hold each label, or of several columns each combination.
+    """How many rows of a column have each label, or each combination of several columns.
 
     Each row is one user with one label. All estimates are unbiased, and together they are
     ε-differentially private in the shuffle model, proved by the certificate that they carry. Small
-    or empty buckets may come out below 0, because noise is not cut off.
+    or empty buckets may come out below 0, because estimates are not clipped.
 
     Returns:
         A `HistogramResult` (with `by` a `CrosstabResult`, which has `marginal` and `shares`):

@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CrosstabResult(HistogramResult):
-    """How many users hold each combination of labels, and everything that follows from it."""
+    """How many users have each combination of labels, with marginals and shares."""
 
     by: tuple[str, ...]
     """The columns."""
@@ -75,7 +75,7 @@ class CrosstabResult(HistogramResult):
         return np.asarray(none + held / self.reports * (everybody - none))
 
     def marginal(self, *columns: str) -> CrosstabResult:
-        """How many users hold each label of one column, or each combination of some columns."""
+        """How many users have each label of one column, or each combination of some columns."""
         axes = self._axes(columns)
         values, merged = self._summed(axes)
         variances = self._variances(np.clip(values, 0, self.reports), merged)
@@ -117,10 +117,10 @@ class CrosstabResult(HistogramResult):
         return widest
 
     def shares(self, of: str, given: str | Sequence[str]) -> list[Share]:
-        """For each combination of labels of the columns `given`, which part of its users holds each
-        label of the column `of`. A share is a ratio of two private numbers: its interval holds the
-        ratios r for which a − r·b is no outlier (Fieller), within 0 and 1, and is all of 0 … 1
-        where the data says nothing."""
+        """For each combination of labels of the columns `given`, the share of its users who have
+        each label of the column `of`. A share is a ratio of two private numbers. Its interval
+        contains the ratios r for which a − r·b is no outlier (Fieller), within 0 and 1; it is 0 … 1
+        if the data say nothing."""
         names = [given] if isinstance(given, str) else list(given)
         axes = self._axes([*names, of])
         values, merged = self._summed(axes)
@@ -167,7 +167,7 @@ class CrosstabResult(HistogramResult):
         return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts as JSON can hold them, with the labels of each column beside every count."""
+        """The counts as a JSON object, with the labels of each column beside every count."""
         shown = super().to_dict()
         for row, labels in zip(shown["buckets"], product(*self.domains), strict=True):
             row["labels"] = dict(zip(self.by, labels, strict=True))

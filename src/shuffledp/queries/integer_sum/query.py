@@ -62,7 +62,7 @@ class IntegerSumQuery(GroupableQuery):
     largest: Annotated[
         int,
         Option(
-            "The largest value that a row may hold.",
+            "The largest possible value of a row.",
             "D",
             plans=True,
             form="Largest number that a person may have",

@@ -44,12 +44,12 @@ def plan_quantiles(
     expected: int | None = None,
     cell: str = "best",
 ) -> Plan[QuantilesResult]:
-    """The certified histogram, on as many levels as err least, behind quantiles and range counts.
+    """The certified histogram behind quantiles and range counts, with the best number of levels.
 
-    Targets are per bucket of a level and in users, with the yardstick DLap(ε/2L) on L levels; how
-    far off a quantile is in the values' unit depends on the data, and its result says it.
+    Targets are per bucket of a level, in users, and relative to DLap(ε/2L) with L levels. The error
+    of a quantile in the values' unit depends on the data; its result states it.
     With `points`, values are whole numbers and each has its own bucket, or shares one with its
-    neighbours where there are more than `bins`. Bounds that are dates, like "2013-01-31", make the
+    neighbours if there are more than `bins`. Bounds that are dates, like "2013-01-31", make the
     points days; with times, seconds.
 
     >>> import shuffledp
@@ -82,7 +82,7 @@ def plan_quantiles(
 
 
 def default_bins(users: int, epsilon: Fraction) -> int:
-    """The number of bins of a query about data that is at hand, where messages cost nothing: a
+    """The number of bins of a query about local data, where messages cost nothing: a
     power of two from 32 to 512, so that a bin of even data holds about as many users as the error
     of a rank, 40/ε. More bins say hardly more; fewer blur what the noise leaves to be seen."""
     wanted = users * float(epsilon) / USERS_PER_BIN

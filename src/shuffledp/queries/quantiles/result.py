@@ -75,8 +75,8 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class QuantilesResult(Result):
-    """Unbiased bucket counts with the law of their errors. Its `rmse` is that of the least certain
-    of the quantiles that are shown, in the values' own unit."""
+    """Unbiased bucket counts with the distribution of their errors. `rmse` is that of the least
+    certain quantile shown, in the unit of the values."""
 
     axis: Axis
     counts: Floats
@@ -117,9 +117,9 @@ class QuantilesResult(Result):
     def between(self, low: object, high: object) -> Estimate:
         """How many users lie in [low, high).
 
-        Where an end lies inside a bucket, the bucket's users are taken as spread evenly, and the
-        interval allows for all or none of them: its lower end is that of the buckets which lie
-        wholly inside, its upper end that of all buckets touched. The name says their edges.
+        If an end lies inside a bucket, its users are assumed to be spread evenly, and the interval
+        allows for all or none of them: its lower end counts only buckets that lie wholly inside,
+        its upper end all that overlap. The name shows their edges.
         """
         start = self.axis.position(low, "the lower end")
         end = self.axis.position(high, "the upper end")
@@ -170,14 +170,14 @@ class QuantilesResult(Result):
         return f"count in [{low}, {high}), interpolated in buckets that reach over [{edges})"
 
     def quantile(self, probability: float) -> QuantileEstimate:
-        """The value below or at which this part of the users lies.
+        """The value that this fraction of the users do not exceed.
 
-        The estimated number of users below a value rises with noise, so that it may cross the
-        wanted rank more than once; its values are put into rising order, which never takes it
-        further from the truth, and then it crosses once. The estimate is the mean of the places
-        where it would cross with a little more noise, which makes it jump less. The interval
-        reaches from the first to the last bucket whose true rank may be the wanted one, so that a
-        single test decides on each side whether it holds the truth.
+        The estimated number of users below a value is noisy, so it may cross the wanted rank more
+        than once. Sorting its values never moves it further from the truth, and then it crosses
+        once. The estimate averages the points where it would cross with a little more noise, which
+        makes it less erratic. The interval extends from the first to the last bucket whose true
+        rank may be the wanted one, so a single test on each side decides whether it contains the
+        truth.
         """
         share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
@@ -274,7 +274,7 @@ class QuantilesResult(Result):
         """The shown quantiles as a data frame: probability, estimate, low, high, rmse; of dates
         also the date and its interval as texts.
 
-        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         shown = self.shown()
         columns: dict[str, list[Any]] = {"probability": [one.probability for one in shown]}
@@ -308,7 +308,7 @@ class QuantilesResult(Result):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The quantiles and the bucket counts as JSON can hold them; dates also as numbers."""
+        """The quantiles and the bucket counts as a JSON object; dates also as numbers."""
         errors = np.sqrt(np.maximum(self.errors.of_sums(self.errors.weights)[0], 0.0))
         rows = zip(self.edges, self.edges[1:], self.counts, errors, strict=False)
         unit = {"unit": f"{self.axis.unit}s since 1970-01-01"} if self.axis.unit else {}

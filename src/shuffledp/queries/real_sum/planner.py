@@ -61,10 +61,11 @@ def plan_real_sum(
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
     digits, for example (2,) * 8 for the paper's bit by bit, and `dither` how many values the public
-    dither has (1: there is none); both are chosen unless given. With `relative_error`, bounded
+    dither has (1: there is none); by default the planner chooses both. With `relative_error`,
+    bounded
     cells keep to the error at a sum of 0; only the paper's cells make use of the tolerance. Without
-    an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found. Without
-    a target, the squared error is at most 1½ times the central optimum, or the least that 1,000
+    an `epsilon`, but with `rmse` and `max_messages`, the smallest ε for both is found. Without
+    a target, the squared error is at most 1½ times the central optimum, or the smallest that 1,000
     messages per user allow.
 
     >>> import shuffledp

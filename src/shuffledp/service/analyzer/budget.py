@@ -1,4 +1,5 @@
-"""The analyzer's ledger, compared with what its store remembers: a lost one never starts anew."""
+"""The analyzer's ledger, compared with what its store remembers: a lost ledger never starts
+over."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Budget:
 
         Ensures: raises `StateLost` if a ledger was used before and is missing now, has spent less
         than it had, lacks the line of a published batch, or has lines that were edited or removed,
-        also where all hashes were computed anew.
+        even if all hashes were recomputed.
         """
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()

@@ -59,7 +59,7 @@ class Publishing:
         store."""
 
     def interrupt(self) -> None:
-        """Makes the opening of a batch end soon; it begins anew after the next start."""
+        """Makes the opening of a batch end soon; it starts over after the next start."""
         self._stop.set()
         if self._spark is not None:
             self._spark.interrupt()
@@ -144,7 +144,7 @@ class Publishing:
         self.note(batch.id, batch.state, batch.reports)
 
     def _no_key(self, task: Task) -> ShuffleDPError:
-        """Why a task has no key: destroyed for good, or its file is not there."""
+        """Why a task has no key: it was destroyed, or its file is missing."""
         if self._keys.destroyed(task.key.key_id):
             return BatchHeld(
                 "key-destroyed",

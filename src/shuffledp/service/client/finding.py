@@ -3,7 +3,7 @@ shuffler learns neither who looks nor, with an address, for what.
 
     TaskFinder(shuffler, relay=relay, gateway=earlier.gateway).now(series=earlier.series_id)
 
-The list is not believed: a task is known by its hash, and its name, dates and series are its own.
+The list is not trusted: a task is identified by its hash and holds its own name, dates and series.
 """
 
 from __future__ import annotations

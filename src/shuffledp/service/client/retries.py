@@ -89,7 +89,7 @@ class Retries:
         """The content of the answer that accepts a request.
 
         Raises:
-            Refused: The server refused for good.
+            Refused: The server refused permanently.
             Unreachable: No attempt was answered; `UntrustedServer` at once if the server's
                 certificate is not trusted, because waiting will not help.
         """

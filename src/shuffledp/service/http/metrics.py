@@ -119,8 +119,8 @@ class Metrics:
         self._times[name].observe(seconds)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format; where several processes share an address, of all
-        of them together."""
+        """All metrics in Prometheus' text format, summed over all processes that share an
+        address."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self._registry)
         registry = CollectorRegistry()

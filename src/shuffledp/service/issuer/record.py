@@ -87,9 +87,9 @@ class IssuedRecord:
     def raise_to(self, key_id: bytes, tokens: int) -> None:
         """Records durably how many tokens were signed with a key, unless it is known.
 
-        A record that has disappeared is not made anew: it would say less than the lost one. A call
-        whose request was given up may still run in its thread when the next one begins, or when
-        the folder was given free: it lowers nothing.
+        A record that has disappeared is not recreated: it would count fewer tokens than the lost
+        one. A call whose request was cancelled may still run in its thread when the next one
+        begins, or after the folder was released: it never lowers the record.
         """
         with self._raising:
             known = self.count(key_id)

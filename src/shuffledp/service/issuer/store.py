@@ -72,8 +72,8 @@ class IssuerStore:
         self._database = database
 
     async def claim_key(self, key_id: bytes, task_id: bytes) -> bool:
-        """Gives a key to a task for good; False if another task has it. With one key for two tasks
-        a device could get two signatures and use both in one of them."""
+        """Assigns a key to a task permanently; False if another task has it. With one key for two
+        tasks, a device could get two signatures and use both in one of them."""
 
         async def claim(transaction: Transaction) -> bool:
             await transaction.insert("issuer_keys", ("id", "task"), [(key_id, task_id)])
@@ -127,7 +127,7 @@ class IssuerStore:
         await self._database.rows("UPDATE issuing SET state=$2 WHERE task=$1", task, RECORDED)
 
     async def stop(self, task: int) -> bool:
-        """Stops the tokens of a task for good; False if that was done before."""
+        """Stops the tokens of a task permanently; False if they were already stopped."""
         changed = await self._database.rows(
             "UPDATE issuing SET state=$2 WHERE task=$1 AND state<>$2 RETURNING 1", task, STOPPED
         )

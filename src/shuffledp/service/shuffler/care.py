@@ -85,7 +85,7 @@ class ShufflerRetention(Retention):
             log("old tokens deleted", tokens=gone)
 
     async def _old_uses(self, entry: RegisteredTask) -> None:
-        """Deletes who has answered a task that ended long ago. It is closed first, for good, so
+        """Deletes who has answered a task that ended long ago. It is closed permanently first, so
         that a clock that goes back cannot let anybody answer twice."""
         if entry.ended() + CLOCK_SECONDS > self.before(self._config.replay_days):
             return

@@ -88,7 +88,7 @@ class ReportKeys(ABC):
         self.forget()
 
     def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
-        """Destroys the key of a batch for good, and records why."""
+        """Destroys the key of a batch permanently, and records why."""
         self._known.pop((task, number), None)
         self._destroy((task, number), reason)
 

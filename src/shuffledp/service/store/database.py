@@ -17,7 +17,7 @@ T = TypeVar("T")
 PAGE_ROWS = 5000
 """Rows that one transaction deletes at most."""
 PROOF_BYTES = 8192
-"""Written to find out whether the disk takes anything: as much as a report and its entries."""
+"""Written to test whether the disk accepts data: as much as a report and its entries."""
 PROOF_SECONDS = 2.0
 """How long a proof of writing holds, so that asking costs little however often it is done."""
 

@@ -170,7 +170,7 @@ class SqliteDatabase(Database):
             ) from None
         except apsw.NotADBError:
             raise ConfigError(
-                f"The file {self._path} is no SQLite database; give the store another name."
+                f"The file {self._path} is not an SQLite database; choose another file."
             ) from None
 
     async def run(self, work: Work[T], *, atomic: bool = True) -> T:
