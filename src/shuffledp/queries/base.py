@@ -86,6 +86,11 @@ class StudioWords:
     """Targets of plans that show what is possible, smallest error first; None: the usual ones."""
     without: tuple[str, ...] = ()
     """Arguments of the planner that the form leaves at their defaults."""
+    secret: str = "you gave a certain answer"
+    """What someone may suspect of you, for the sentence about ε."""
+    of_one: str = "sum"
+    """What its error is the error of: a "sum" over all users, their "mean", or a "value" among
+    theirs, such as the median."""
 
 
 @dataclass(frozen=True, kw_only=True)

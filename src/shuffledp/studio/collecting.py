@@ -52,6 +52,11 @@ class Purpose:
         return self.name or self.question or UNNAMED
 
     @property
+    def asker(self) -> str:
+        """Who asks, in words."""
+        return self.collector or NOT_WRITTEN
+
+    @property
     def operators(self) -> Operators:
         """Who runs what, for the task."""
         return Operators(

@@ -10,9 +10,9 @@ from typing import Any
 from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
-from shuffledp.plans.within import reach
 from shuffledp.protocols.fake_clients import most_unmarked, weight
-from shuffledp.studio.questions import QUESTIONS
+from shuffledp.studio.fields import Form
+from shuffledp.studio.questions import confidence_of, groups_of, question_of, reach_of
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 Rows = list[tuple[str, str]]
@@ -20,6 +20,26 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
+PRECEDENTS = (
+    "For comparison, the redistricting data of the 2020 US census were released with a total ε of "
+    "19.61 under a weaker definition, and Apple stated an ε of 2 to 8 for each report of usage "
+    "data of its devices."
+)
+DEFINITIONS: Rows = [
+    (
+        "ε (epsilon)",
+        "How much one person's answer can change the probability of any result: by a factor of at "
+        "most e^ε. Smaller is stricter.",
+    ),
+    ("Shuffler", "Collects encrypted reports, mixes them and forwards them. Cannot read them."),
+    ("Analyzer", "Decrypts mixed messages, adds them up, and publishes the result."),
+    ("Batch", "The reports that are mixed together and counted once."),
+    ("Certificate", "The list of inequalities that prove ε for the exact parameters in use."),
+    (
+        "Margin of error",
+        "How far the published number is from the truth, at most, as often as said.",
+    ),
+]
 HONEST_SHARE = 0.3
 """The share that fake clients move in the example."""
 
@@ -39,25 +59,22 @@ def size(amount: float) -> str:
     return f"{amount:.0f} bytes"
 
 
-def published_reach(plan: Plan[Any], confidence: float, people: int | None = None) -> float:
-    """The largest distance of the published answer from the truth if as many people take part as
-    planned, or `people`; whole numbers are rounded."""
-    found = reach(plan, confidence, people)
-    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
-
-
-def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
+def accuracy_sentence(form: Form, plan: Plan[Any]) -> str:
     """What the plan forecasts about its error: for the planned number of people, and for more."""
-    question = QUESTIONS[plan.protocol.query].words
+    question = question_of(form).words
+    about = question.about + (" in each group" if groups_of(form) else "")
     rounded = ", rounded to whole numbers," if question.whole else ""
-    often = float(confidence)
     more = MORE_PEOPLE * plan.users
+    then = f"±{short(reach_of(form, plan, more))} for {more:,}."
+    why = (
+        f"Every device adds noise, so the error grows with the number of people: {then}"
+        if question.of_one == "sum"
+        else f"With more people it becomes smaller: {then}"
+    )
     return (
-        f"If about {plan.users:,} people take part, {question.about}{rounded} is within "
-        f"±{short(published_reach(plan, often))} of the truth, "
-        f"{show(100 * confidence)} times in 100, {question.condition}. Every device adds noise, so "
-        f"the error grows with the number of people: ±{short(published_reach(plan, often, more))} "
-        f"for {more:,}."
+        f"If about {plan.users:,} people take part, {about}{rounded} is within "
+        f"±{short(reach_of(form, plan))} of the truth, "
+        f"{show(100 * confidence_of(form))} times in 100, {question.condition}. {why}"
     )
 
 
@@ -103,12 +120,48 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
     """What ε means for one person, in words."""
     but = "" if padding == EXACT else ", but for a probability of 2⁻⁶⁴ in each batch"
     odds = math.exp(float(epsilon))
-    sure = 100 * odds / (1 + odds)
     return (
         f"ε = {show(epsilon)}: changing one person's answer changes the probability of anything "
         "that is published, or that the analyzer sees, by a factor of at most "
-        f"{short(odds)}{but}. Someone who would have guessed 50:50 about you ends up at most "
-        f"{sure:.3g} % sure."
+        f"{short(odds)}{but}."
+    )
+
+
+def suspicion_sentence(epsilon: Fraction, secret: str, prior: float = 0.01) -> str:
+    """What ε means for somebody's suspicion about one person."""
+    return (
+        f"Someone who suspects with {percentage(prior)} that {secret} is at most "
+        f"{percentage(suspicion(float(epsilon), prior))} sure after seeing everything that is "
+        "published."
+    )
+
+
+def strictness_sentence(epsilon: Fraction) -> str:
+    """How a board can place ε, beside what others chose."""
+    number = show(epsilon)
+    if epsilon <= 1:
+        how = f"Strict: ε = {number} is within 1, which is usual for one sensitive release"
+    elif epsilon <= 4:
+        how = f"Moderate: ε = {number} is above 1, which is usual for one sensitive release"
+    else:
+        how = f"Weak: above 4, and this is ε = {number}, the guarantee says little about one person"
+    return f"{how}. {PRECEDENTS}"
+
+
+def suspicion(epsilon: float, prior: float) -> float:
+    """The largest probability that a suspicion can have afterwards."""
+    return 1 / (1 + math.exp(-epsilon) * (1 - prior) / prior)
+
+
+def percentage(share: float) -> str:
+    """A probability in per cent, never rounded to 100 %."""
+    if share > 0.9999:
+        return "more than 99.99 %"
+    digits = 2 if share > 0.995 else 1 if share < 0.1 or share > 0.95 else 0
+    return (
+        f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") + " %"
+        if digits
+        else (f"{100 * share:.0f} %")
     )
 
 

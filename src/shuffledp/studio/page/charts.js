@@ -189,6 +189,25 @@ export function drawIntervals(place, rows, { truth = null, label, names = null }
   place.replaceChildren(svg);
 }
 
+// Numbers with their errors on a fixed scale, from the smallest to the largest possible answer.
+export function drawResult(place, { rows, scale: [low, high] }, label) {
+  const W = widthOf(place), each = 32, named = rows.length > 1;
+  const left = named ? Math.min(190, W / 3) : 12, right = W - 16, H = each * rows.length + 34;
+  const x = linearScale(low, high, left, right), svg = canvas(W, H, label);
+  for (const tick of niceTicks(low, high, W < 420 ? 3 : 6)) {
+    svg.append(part('line', { x1: x(tick), x2: x(tick), y1: 0, y2: H - 28, class: 'grid' }),
+      part('text', { x: x(tick), y: H - 11, 'text-anchor': tick === high ? 'end' : tick === low ? 'start' : 'middle', class: 'soft' }, short(tick)));
+  }
+  rows.forEach(([name, value, from, to], at) => {
+    const y = each * at + 6, inside = (one) => x(Math.max(low, Math.min(high, one)));
+    svg.append(part('rect', { x: left, y, width: Math.max(0, inside(value) - left), height: 20, class: 'bar' }),
+      part('line', { x1: inside(from), x2: Math.max(inside(to), inside(from) + 2), y1: y + 10, y2: y + 10, class: 'held' }),
+      part('circle', { cx: inside(value), cy: y + 10, r: 4.5, class: 'held-dot' }));
+    if (named) svg.append(part('text', { x: left - 10, y: y + 15, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
+  });
+  place.replaceChildren(svg);
+}
+
 export function clip(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

@@ -1,0 +1,80 @@
+"""What a plan's result will look like: made-up numbers with the plan's own error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.quantiles.dates import DAY, date_text
+from shuffledp.queries.quantiles.planner import checked_axis
+from shuffledp.studio.fields import Form
+from shuffledp.studio.questions import axis_of, bounds_of, groups_of, question_of, reach_of
+from shuffledp.studio.words import short
+
+SHARE = 0.413
+"""Of the people, in the example."""
+MOST_ROWS = 12
+
+
+def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
+    """A result as the page draws it: a headline, and each number with its error on a fixed
+    scale."""
+    question, error, users = question_of(form), reach_of(form, plan), plan.users
+    groups = groups_of(form)
+    if "labels" in question.fields:
+        names = question.combinations(form) if groups else question.answers(form)
+        rows = [(name, float(round(users * share))) for name, share in _shares(names[:MOST_ROWS])]
+        return _drawn(rows, error, (0, users), headline=_of(rows[0][1], error, users, rows[0][0]))
+    low, high = _range(form, users)
+    if groups:
+        part = 1 if question.words.of_one == "mean" else len(groups)
+        rows = [
+            (name, low + (high - low) / part * share)
+            for name, share in zip(groups[:MOST_ROWS], _around(len(groups)), strict=False)
+        ]
+        return _drawn(rows, error, (low, high / part), headline=f"± {short(error)} in each group")
+    value = low + SHARE * (high - low)
+    if question.name == "count":
+        return _drawn([("yes", float(round(value)))], error, (low, high), _of(value, error, users))
+    name = "median" if question.words.of_one == "value" else question.words.of_one
+    headline = f"{name}: {short(value)} ± {short(error)}"
+    unit = checked_axis(axis_of(form))[2] if question.words.of_one == "value" else None
+    if unit == DAY:
+        headline = f"{name}: {date_text(value, unit)} ± {short(error)} days"
+    return _drawn([(name, value)], error, (low, high), headline)
+
+
+def _of(value: float, error: float, users: int, name: str = "") -> str:
+    said = f"{name}: " if name else ""
+    return (
+        f"{said}{round(value):,} ± {short(error)} of {users:,} people ({100 * value / users:.1f} %)"
+    )
+
+
+def _range(form: Form, users: int) -> tuple[float, float]:
+    """The smallest and the largest possible answer."""
+    question = question_of(form)
+    if "low" not in question.fields:
+        return 0.0, question.span(form)
+    low, high = map(float, bounds_of(form))
+    return (low, high) if question.words.of_one != "sum" else (low * users, high * users)
+
+
+def _shares(names: list[str]) -> list[tuple[str, float]]:
+    """Shares that fall from one answer to the next and add up to 1."""
+    weights = [0.75**place for place in range(len(names))]
+    return [(name, weight / sum(weights)) for name, weight in zip(names, weights, strict=True)]
+
+
+def _around(groups: int) -> list[float]:
+    return [SHARE + (0.2 if place % 2 else -0.05) * (place % 3) / 2 for place in range(groups)]
+
+
+def _drawn(
+    rows: list[tuple[str, float]], error: float, scale: tuple[float, float], headline: str
+) -> dict[str, Any]:
+    return {
+        "headline": headline,
+        "scale": list(scale),
+        "rows": [[name, value, value - error, value + error] for name, value in rows],
+    }
