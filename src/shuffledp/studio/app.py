@@ -80,6 +80,9 @@ class Studio:
             Route("/api/connect", self.answer_connect, methods=["POST"]),
             Route("/api/progress", self.answer_progress),
             Route("/api/stop", self.answer_stop, methods=["POST"]),
+            Route("/api/collections", self.answer_collections),
+            Route("/api/watch", self.answer_watch, methods=["POST"]),
+            Route("/api/unwatch", self.answer_unwatch, methods=["POST"]),
             Route("/api/export/{kind}", self.answer_export, methods=["POST"]),
         ]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
@@ -190,6 +193,22 @@ class Studio:
     async def answer_stop(self, _: Request) -> Response:
         """Stops a trial, or stops watching servers."""
         await asyncio.to_thread(self.running.stop)
+        return JSONResponse({})
+
+    async def answer_collections(self, _: Request) -> Response:
+        """The collections at running servers that were started here."""
+        return JSONResponse(self.running.collections())
+
+    async def answer_watch(self, request: Request) -> Response:
+        """Watches a collection of the list again."""
+        asked = await _object(request)
+        await asyncio.to_thread(self.running.watch, str(asked.get("id")))
+        return JSONResponse({})
+
+    async def answer_unwatch(self, request: Request) -> Response:
+        """Takes a collection off the list."""
+        asked = await _object(request)
+        await asyncio.to_thread(self.running.forget, str(asked.get("id")))
         return JSONResponse({})
 
     async def answer_export(self, request: Request) -> Response:

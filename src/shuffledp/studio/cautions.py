@@ -18,6 +18,7 @@ from shuffledp.studio.questions import (
     error_of,
     question_of,
     reach_of,
+    wanted_error,
 )
 from shuffledp.studio.words import short
 
@@ -37,6 +38,8 @@ def cautions(form: Form, plan: Plan[Any]) -> list[str]:
             "single person little. Write down why it is needed, or ask for less accuracy."
         )
     error, most = reach_of(form, plan), question_of(form).span(form)
+    if form["find"] != "error":
+        error = max(error, float(wanted_error(form)))
     if 2 * error >= most:
         found.append(
             f"An error of {short(error)} is at least half of the largest possible answer "

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from platformdirs import user_data_path
-
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_everywhere
+from shuffledp.studio.kept import data_folder
 from shuffledp.studio.words import Rows
 from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.results import result_lines
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.signing import SigningKey
@@ -146,9 +146,7 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[S
 
 def collector_key() -> SigningKey:
     """The key with which this person signs tasks, in their data folder; created on first use."""
-    folder = user_data_path("shuffledp", appauthor=False)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = folder / "collector-signing.json"
+    file = data_folder() / "collector-signing.json"
     return SigningKey.load(file) if file.exists() else SigningKey.create(file)
 
 
@@ -182,6 +180,14 @@ def progress(servers: ServerUrls, task: Task) -> Facts:
         "published": results,
         "spent": show(len(results) * task.protocol.epsilon),
     }
+
+
+def log_proof(servers: ServerUrls, task: Task) -> TaskProof:
+    """The proof that the task is in the public log, as the shuffler gives it, checked."""
+    answer = call("GET", f"{servers.shuffler}/tasks/{task.id.hex()}/proof")
+    proof = TaskProof.from_json(answer.content)
+    proof.check(task.id)
+    return proof
 
 
 def _at_shuffler(servers: ServerUrls, name: str) -> Facts:

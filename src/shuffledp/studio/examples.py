@@ -14,6 +14,7 @@ from shuffledp.studio.words import short
 SHARE = 0.413
 """Of the people, in the example."""
 MOST_ROWS = 12
+WORDS = ["the most frequent word", "the second", "the third", "the fourth"]
 
 
 def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
@@ -21,11 +22,11 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
     scale."""
     question, error, users = question_of(form), reach_of(form, plan), plan.users
     groups = groups_of(form)
-    if "labels" in question.fields:
-        names = question.combinations(form) if groups else question.answers(form)
+    if question.reads_texts:
+        names = _names(form)
         rows = [(name, float(round(users * share))) for name, share in _shares(names[:MOST_ROWS])]
         return _drawn(rows, error, (0, users), headline=_of(rows[0][1], error, users, rows[0][0]))
-    low, high = _range(form, users)
+    low, high = answer_range(form, users)
     if groups:
         part = 1 if question.words.of_one == "mean" else len(groups)
         rows = [
@@ -44,6 +45,14 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
     return _drawn([(name, value)], error, (low, high), headline)
 
 
+def _names(form: Form) -> list[str]:
+    """What the numbers of the result are called."""
+    question = question_of(form)
+    if question.words.finds_words:
+        return WORDS
+    return question.combinations(form) if groups_of(form) else question.answers(form)
+
+
 def _of(value: float, error: float, users: int, name: str = "") -> str:
     said = f"{name}: " if name else ""
     return (
@@ -51,7 +60,7 @@ def _of(value: float, error: float, users: int, name: str = "") -> str:
     )
 
 
-def _range(form: Form, users: int) -> tuple[float, float]:
+def answer_range(form: Form, users: int) -> tuple[float, float]:
     """The smallest and the largest possible answer."""
     question = question_of(form)
     if "low" not in question.fields:

@@ -27,12 +27,9 @@ from shuffledp.studio.questions import (
 from shuffledp.studio.rehearsing import look, rehearse
 from shuffledp.studio.suggesting import suggestions
 from shuffledp.studio.words import (
-    accuracy_sentence,
     certificate_rows,
-    cost_sentence,
-    epsilon_sentence,
-    people_sentence,
     plan_facts,
+    plan_sentences,
     short,
     size,
     trust_rows,
@@ -114,12 +111,7 @@ def _shown(form: Form, plan: Plan[Any]) -> Item:
     f = plan.forecast
     return {
         "json": plan_json(plan),
-        "sentences": [
-            accuracy_sentence(form, plan),
-            people_sentence(plan),
-            cost_sentence(plan),
-            epsilon_sentence(plan.epsilon, plan.padding),
-        ],
+        "sentences": plan_sentences(form, plan),
         "cautions": cautions(form, plan),
         "facts": plan_facts(plan),
         "trust": trust_rows(bool(noise_shares(form, plan.users))),

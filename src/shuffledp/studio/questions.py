@@ -154,6 +154,11 @@ class Question:
         """Whether it can be asked for each group of people."""
         return any(one.name == "by" for one in arguments(self.asked))
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether it is about texts, whatever they look like."""
+        return "labels" in self.fields or self.words.finds_words
+
     def finds(self, form: Form) -> tuple[str, ...]:
         """Which of messages, error and ε can be found from the other two."""
         if groups_of(form) is None or "labels" in self.fields:
@@ -236,6 +241,7 @@ class Question:
             "finds": self.words.finds,
             "secret": self.words.secret,
             "percent": self.words.of_one == "sum",
+            "texts": self.reads_texts,
             "groups": self.groupable,
             "clamp": any(one.name == "clamp" for one in arguments(self.asked)),
             "noise": self.allows_publish_noise,
@@ -273,13 +279,19 @@ def noise_shares(form: Form, users: int) -> int:
     return users if wanted else 0
 
 
+def wanted_error(form: Form) -> Fraction:
+    """The error that the form allows, in the unit of the answer."""
+    question, error = question_of(form), positive(form, "error")
+    if form.get("error_unit") == PERCENT and question.words.of_one == "sum":
+        return error / 100 * Fraction(question.span(form))
+    return error
+
+
 def error_of(form: Form) -> Fraction:
     """The error that the form allows, of the protocol's sum; of whole numbers of people, after
     rounding."""
-    question, error = question_of(form), positive(form, "error")
-    if form.get("error_unit") == PERCENT and question.words.of_one == "sum":
-        error = error / 100 * Fraction(question.span(form))
-    error /= Fraction(question.scale(form, users_of(form)))
+    question = question_of(form)
+    error = wanted_error(form) / Fraction(question.scale(form, users_of(form)))
     return error // 1 + ROUNDING if question.words.whole else error
 
 

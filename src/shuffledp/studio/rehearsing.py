@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +72,7 @@ def rehearse(
     for _ in range(wanted):
         results.append(setup.run())
         rows = results[-1].clipped_rows()[:MOST_BUCKETS_SHOWN]
-        yield {"run": [[value, low, high] for _, value, low, high in rows]}
+        yield {"run": [_numbers(row[1:]) for row in rows]}
     yield {"summary": _summary(form, setup.plan, results, setup.truth)}
 
 
@@ -94,15 +95,14 @@ def _table(form: Form, path: Path, chosen: Mapping[str, Any]) -> tuple[Form, Any
     """(the form, with one more answer where empty cells are one; the columns that the query reads;
     what became of empty cells)."""
     question, empty = question_of(form), str(chosen.get("empty") or LEAVE)
-    labelled = "labels" in question.fields or question.name == "frequencies"
-    as_text = labelled or bool(question.name == "count" and form.get("equals"))
+    as_text = question.reads_texts or bool(question.name == "count" and form.get("equals"))
     value = _column(path, chosen.get("column"), as_text, question.words.of_one == "value")
     there = value.is_valid()
     if empty == COUNT_AS:
         value = _filled(value, str(chosen.get("empty_value") or "").strip())
-    elif empty == OWN and labelled:
+    elif empty == OWN and question.reads_texts:
         value = pc.fill_null(value, EMPTY_LABEL)
-        form = {**form, "labels": [*form["labels"], EMPTY_LABEL]}
+        form = {**form, "labels": [*form.get("labels", ()), EMPTY_LABEL]}
     columns = {VALUE: value}
     if groups_of(form) is not None:
         columns[GROUP] = _column(path, chosen.get("group"), True, False, "of groups")
@@ -213,13 +213,19 @@ def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> 
         "runs": len(results),
         "promised": often,
         "held": [int(number) for number in found.held.sum(axis=0)],
-        "coverage": float(found.held.mean()),
+        "found": [int(number) for number in found.found.sum(axis=0)],
+        "coverage": float(found.held.sum() / max(found.found.sum(), 1)),
         "rmse": [float(number) for number in found.rmse],
         "forecast": results[0].rmse,
         "within": {"error": allowed, "share": found.within(allowed + 0.5 * (allowed % 1 == 0))},
         "planned": reach_of(form, plan),
         "bars": _bars(results, found),
     }
+
+
+def _numbers(row: Sequence[float]) -> list[float | None]:
+    """Numbers as JSON has them: none where a word was not found."""
+    return [None if math.isnan(one) else one for one in row]
 
 
 def _bars(results: list[Result], found: Comparison) -> Item | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,7 @@ from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import show
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import reach
-from shuffledp.studio.fields import Form
+from shuffledp.studio.fields import Form, number
 from shuffledp.studio.questions import (
     PERCENT,
     best_plan,
@@ -19,6 +20,7 @@ from shuffledp.studio.questions import (
     epsilon_of,
     error_of,
     question_of,
+    quick_plan,
     reach_of,
     users_of,
 )
@@ -35,7 +37,7 @@ MARGIN = 1.02
 def suggestions(form: Form) -> Iterator[Item]:
     """Targets that can be reached, each as a button: what it says, and the fields that it sets."""
     if form.get("find") != "messages":
-        yield {"label": "let the studio choose the number of messages", "set": {"find": "messages"}}
+        yield from _more(form)
         return
     try:
         best = best_plan(form)
@@ -52,6 +54,27 @@ def suggestions(form: Form) -> Iterator[Item]:
             yield {"label": f"ask {n:,} people", "set": {"users": str(n)}}
 
 
+def _more(form: Form) -> Iterator[Item]:
+    """More messages, people or ε, where a number of messages is given that is too small."""
+    if "messages" in question_of(form).finds(form):
+        yield {"label": "let the studio choose the number of messages", "set": {"find": "messages"}}
+        return
+    for field, label in (("epsilon", "use ε = {}"), ("users", "ask {} people")):
+        if (found := _doubled(form, field)) is not None:
+            yield {"label": label.format(f"{found:,}"), "set": {field: str(found)}}
+
+
+def _doubled(form: Form, field: str) -> int | None:
+    """The first number, of those that double, with which there is a plan."""
+    value = math.ceil(number(form, field))
+    most = LARGEST_EPSILON if field == "epsilon" else MOST_TIMES_THE_PEOPLE * value
+    while (value := 2 * value) <= most:
+        with suppress(PlanningError):
+            quick_plan({**form, field: str(value)}, users_of({**form, field: str(value)}))
+            return value
+    return None
+
+
 def _error(form: Form, best: Plan[Any]) -> Item:
     """The least error, in the unit of the form."""
     question, least = question_of(form), reach_of(form, best)
@@ -62,10 +85,10 @@ def _error(form: Form, best: Plan[Any]) -> Item:
     return {"label": f"use ±{short(float(found))}", "set": {"error": found}}
 
 
-def _up(number: float) -> str:
+def _up(value: float) -> str:
     """A number with two digits, rounded up."""
-    step = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return f"{math.ceil(number / step) * step:.10g}"
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step) * step:.10g}"
 
 
 def _scaled(form: Form, start: Fraction, plan: Callable[[Fraction], Plan[Any]]) -> Fraction | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
@@ -20,10 +20,35 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
+
+
+class Precedent(NamedTuple):
+    """An ε that somebody chose and published."""
+
+    who: str
+    epsilon: str
+    source: str
+
+
 PRECEDENTS = (
-    "For comparison, the redistricting data of the 2020 US census were released with a total ε of "
-    "19.61 under a weaker definition, and Apple stated an ε of 2 to 8 for each report of usage "
-    "data of its devices."
+    Precedent(
+        "Apple, usage data of devices",
+        "ε = 2 to 16 per person and day, by kind of data",
+        "Apple, Differential Privacy Overview (2017); per day as listed by D. Desfontaines, A list "
+        "of real-world uses of differential privacy, desfontain.es. Noise is added on the device.",
+    ),
+    Precedent(
+        "US census 2020, redistricting data",
+        "ε = 17.14 for the tables about persons, except with a probability of 10⁻¹⁰",
+        "Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Algorithm, Harvard Data "
+        "Science Review (2022), doi 10.1162/99608f92.529e3cb9. The bureau holds the raw answers.",
+    ),
+    Precedent(
+        "LinkedIn, audience engagements",
+        "ε = 34.9 per person and month, except with a probability of 7·10⁻⁹",
+        "Rogers et al., LinkedIn's Audience Engagements API: A Privacy Preserving Data Analytics "
+        "System at Scale (2020), arXiv 2002.05839. LinkedIn holds the raw data.",
+    ),
 )
 DEFINITIONS: Rows = [
     (
@@ -78,6 +103,18 @@ def accuracy_sentence(form: Form, plan: Plan[Any]) -> str:
     )
 
 
+def found_sentences(plan: Plan[Any]) -> list[str]:
+    """From how many people on words are found, if the plan looks for words."""
+    found = plan.protocol.further_forecast(plan.expected).get("found_from")
+    if not found:
+        return []
+    known = [f"{size} letters: {least:,}" for size, least in found.items() if least is not None]
+    return [
+        "A word is found, with a probability of 95 %, if at least this many people give it: "
+        f"{', '.join(known)}. Rarer words may be missing from the result."
+    ]
+
+
 def people_sentence(plan: Plan[Any]) -> str:
     """For how many people the privacy guarantee holds, in one sentence."""
     return (
@@ -127,17 +164,28 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
     )
 
 
+def plan_sentences(form: Form, plan: Plan[Any]) -> list[str]:
+    """What a plan promises: accuracy, people, cost, ε."""
+    return [
+        accuracy_sentence(form, plan),
+        *found_sentences(plan),
+        people_sentence(plan),
+        cost_sentence(plan),
+        epsilon_sentence(plan.epsilon, plan.padding),
+    ]
+
+
 def suspicion_sentence(epsilon: Fraction, secret: str, prior: float = 0.01) -> str:
     """What ε means for somebody's suspicion about one person."""
     return (
         f"Someone who suspects with {percentage(prior)} that {secret} is at most "
-        f"{percentage(suspicion(float(epsilon), prior))} sure after seeing everything that is "
-        "published."
+        f"{percentage(suspicion(float(epsilon), prior))} sure after seeing everything that the "
+        "analyzer sees or publishes."
     )
 
 
 def strictness_sentence(epsilon: Fraction) -> str:
-    """How a board can place ε, beside what others chose."""
+    """How strict ε is, in a sentence."""
     number = show(epsilon)
     if epsilon <= 1:
         how = f"Strict: ε = {number} is within 1, which is usual for one sensitive release"
@@ -145,7 +193,7 @@ def strictness_sentence(epsilon: Fraction) -> str:
         how = f"Moderate: ε = {number} is above 1, which is usual for one sensitive release"
     else:
         how = f"Weak: above 4, and this is ε = {number}, the guarantee says little about one person"
-    return f"{how}. {PRECEDENTS}"
+    return f"{how}."
 
 
 def suspicion(epsilon: float, prior: float) -> float:
@@ -168,8 +216,8 @@ def percentage(share: float) -> str:
 def trust_rows(publish_noise: bool) -> Rows:
     """Who sees what, and whom you trust with what."""
     invented = (
-        "; a shuffler that forges all other reports still learns nothing from what is published, "
-        "because the analyzer adds a full set of noise"
+        "; a shuffler that forges all other reports learns no more than ε allows from what is "
+        "published, because the analyzer adds a full set of noise"
         if publish_noise
         else "; a shuffler that forges all other reports could read the last one off the result"
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -225,7 +225,9 @@ def reach(users: int, expected: int, largest: int, decay: float) -> int:
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
-"""Shares of ε for the way up that are looked at."""
+"""Shares of ε for the way up."""
+FINE = 4
+"""Of which every so many are looked at first."""
 SMALLEST = 1e-300  # what a float is divided by
 LEVEL = 1e-5  # how far (1 − κ)·o of two directions may differ; the lesser odds are then raised
 NEAR_ALIKE = 4  # totals looked at on each side of where two directions mute alike
@@ -383,7 +385,7 @@ class Pair:
         yield from found or self._ups(down)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=40)
 def _side_of(users: int, largest: int, decay: float, size: int, ratio: float) -> Side:
     return Side(users, largest, decay, size, ratio)
 
@@ -473,24 +475,42 @@ def leveled(less: Direction, more: Direction) -> Direction:
 
 def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
     """The task with losses that add up to ε and the fewest messages: for histograms, where a
-    change moves one bucket up and another one down."""
-    found: list[tuple[float, float, Fraction]] = []
-    for share in EPSILON_SPLITS:
-        up = epsilon * share
-        pair = Pair(replace(task, up=up, down=epsilon - up))
-        totals = next(pair.candidates(), None)
-        if totals is not None:
-            sent = sum(totals) if task.padded else totals[1] + sum(totals) / 10**6
-            high, low = pair.up.best(totals[0]), pair.down.best(totals[1])
-            assert high is not None and low is not None
-            found.append((sent, pair.error(high, low), up))
-    if not found:
+    change moves one bucket up and another one down. Every fourth share of ε is looked at, then
+    those around the best one, which moves as long as a neighbour is better."""
+    looked: dict[Fraction, tuple[float, float, Fraction] | None] = {}
+
+    def best(shares: Sequence[Fraction]) -> tuple[float, float, Fraction] | None:
+        for share in shares:
+            if share not in looked:
+                looked[share] = _split(epsilon * share, epsilon, task)
+        return min((one for one in looked.values() if one is not None), default=None)
+
+    found = best(EPSILON_SPLITS[::FINE]) or best(EPSILON_SPLITS)
+    if found is None:
         raise PlanningError(
             f"No split of epsilon = {show(epsilon)} between up and down errs by at most "
             f"{math.sqrt(task.mse):.6g}; allow a larger error or epsilon."
         )
-    up = min(found)[2]
-    return replace(task, up=up, down=epsilon - up)
+    before = None
+    while found != before:
+        before, place = found, EPSILON_SPLITS.index(found[2] / epsilon)
+        found = best(EPSILON_SPLITS[max(place - FINE + 1, 0) : place + FINE]) or found
+    return replace(task, up=found[2], down=epsilon - found[2])
+
+
+def _split(
+    up: Fraction, epsilon: Fraction, task: CellTarget
+) -> tuple[float, float, Fraction] | None:
+    """(messages, error, loss upwards) of the cheapest cell with this split of ε; None if there is
+    none."""
+    pair = Pair(replace(task, up=up, down=epsilon - up))
+    totals = next(pair.candidates(), None)
+    if totals is None:
+        return None
+    sent = sum(totals) if task.padded else totals[1] + sum(totals) / 10**6
+    high, low = pair.up.best(totals[0]), pair.down.best(totals[1])
+    assert high is not None and low is not None
+    return sent, pair.error(high, low), up
 
 
 def worst_error(cell: BoundedCell, expected: int) -> arb:

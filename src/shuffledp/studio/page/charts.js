@@ -215,7 +215,8 @@ export function clip(text, most) {
 // Each answer's truth as a bar, its estimate as a dot on its interval.
 export function drawAnswers(place, names, truth, run, label) {
   const W = widthOf(place), each = 30, left = Math.min(150, W / 3), right = W - 20, H = each * names.length + 40;
-  const most = Math.max(...truth, ...run.map((one) => one[2]), 1), least = Math.min(0, ...run.map((one) => one[1]));
+  const found = run.filter((one) => one[0] !== null);
+  const most = Math.max(...truth, ...found.map((one) => one[2]), 1), least = Math.min(0, ...found.map((one) => one[1]));
   const x = linearScale(least, most * 1.03, left, right);
   const svg = canvas(W, H, label);
   for (const tick of niceTicks(least, most)) {
@@ -225,9 +226,10 @@ export function drawAnswers(place, names, truth, run, label) {
   names.forEach((name, at) => {
     const y = each * at + 6, [value, from, to] = run[at];
     svg.append(part('rect', { x: Math.min(x(0), x(truth[at])), y, width: Math.abs(x(truth[at]) - x(0)), height: 18, class: 'bar' }),
-      part('line', { x1: x(from), x2: x(to), y1: y + 9, y2: y + 9, class: truth[at] < from || truth[at] > to ? 'missed' : 'held' }),
-      part('circle', { cx: x(value), cy: y + 9, r: 4.5, class: 'held-dot' }),
       part('text', { x: left - 10, y: y + 14, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
+    if (value === null) return;
+    svg.append(part('line', { x1: x(from), x2: x(to), y1: y + 9, y2: y + 9, class: truth[at] < from || truth[at] > to ? 'missed' : 'held' }),
+      part('circle', { cx: x(value), cy: y + 9, r: 4.5, class: 'held-dot' }));
   });
   place.replaceChildren(svg);
 }

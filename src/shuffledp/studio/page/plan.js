@@ -76,11 +76,12 @@ function arrange() {
   at('about').textContent = about[0].toUpperCase() + about.slice(1);
   for (const radio of document.querySelectorAll('input[name="find"]')) {
     radio.disabled = !finds.includes(radio.value);
-    if (radio.checked && radio.disabled) document.querySelector('input[name="find"][value="messages"]').checked = true;
+    if (radio.checked && radio.disabled) document.querySelector(`input[name="find"][value="${finds[0]}"]`).checked = true;
   }
   at('noise-label').hidden = !noise;
   at('group-part').hidden = !QUERIES[at('question').value].groups;
   at('groups-part').hidden = !at('by_group').checked;
+  at('crosstab').hidden = !fields.includes('labels');
   at('error_unit').hidden = !QUERIES[at('question').value].percent;
   if (at('error_unit').hidden) at('error_unit').value = '';
   const find = document.querySelector('input[name="find"]:checked').value;
@@ -96,17 +97,18 @@ function arrange() {
     if (document.activeElement !== at(`${slider}-slide`)) place(slider, plainNumber(at(slider).value) || 1);
   }
   at('error-shown').textContent = at('error').value + (at('error_unit').value ? ' %' : '');
-  at('epsilon-slide').setAttribute('aria-valuetext', `ε = ${at('epsilon').value}`);
+  const epsilon = plainNumber(at('epsilon').value);
+  at('epsilon-slide').setAttribute('aria-valuetext', `ε = ${at('epsilon').value}: a 1 % suspicion becomes at most ${percent(suspicion(epsilon, 0.01))}`);
   at('error-slide').setAttribute('aria-valuetext', `an error of ${at('error-shown').textContent}`);
   at('messages-slide').setAttribute('aria-valuetext', `${at('messages').value} messages per device`);
 }
 
+const percent = (one) => one > 0.9999 ? 'more than 99.99 %' : `${Number((100 * one).toPrecision(one > 0.99 ? 4 : 2))} %`;
+const suspicion = (epsilon, prior) => 1 / (1 + Math.exp(-epsilon) * (1 - prior) / prior);
+
 // The largest probability of a suspicion afterwards, for the prior that is chosen.
 function showPrior() {
-  const prior = PRIORS[at('prior').value], epsilon = Number(state.plan?.epsilon ?? NaN);
-  const after = 1 / (1 + Math.exp(-epsilon) * (1 - prior) / prior);
-  const percent = (one) => one > 0.9999 ? 'more than 99.99 %'
-    : `${Number((100 * one).toPrecision(one > 0.99 ? 4 : 2))} %`;
+  const prior = PRIORS[at('prior').value], after = suspicion(Number(state.plan?.epsilon ?? NaN), prior);
   const secret = QUERIES[at('question').value].secret;
   const words = state.plan ? `A ${percent(prior)} suspicion that ${secret} becomes at most ${percent(after)}, whatever else is known and however the result comes out.` : '';
   at('prior-words').textContent = words;

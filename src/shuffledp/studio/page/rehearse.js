@@ -87,7 +87,7 @@ const chosen = (id) => (at(id).value === '' ? null : columns[Number(at(id).value
 // What is to be known about the chosen columns: cells that do not fit, empty ones, answers.
 function arrangeColumn() {
   const query = QUERIES[at('question').value], column = chosen('column'), grouped = query.groups && at('by_group').checked;
-  const listed = query.fields.includes('labels'), group = grouped ? chosen('group-column') : null;
+  const listed = query.texts, group = grouped ? chosen('group-column') : null;
   const reads = listed || (at('question').value === 'count' && at('equals').value.trim());
   at('group-column-part').hidden = !grouped;
   const odd = column && !reads ? column.odd : null;
@@ -99,7 +99,7 @@ function arrangeColumn() {
   if (!listed && document.querySelector('input[name="empty"]:checked').value === 'own') {
     document.querySelector('input[name="empty"][value="leave"]').checked = true;
   }
-  offer('take-answers', 'take-part', listed ? column : null, 'labels', 'answers');
+  offer('take-answers', 'take-part', query.fields.includes('labels') ? column : null, 'labels', 'answers');
   offer('take-groups', 'take-groups-part', group, 'groups', 'groups');
 }
 
@@ -143,7 +143,7 @@ function differs(ready) {
 }
 
 function finish(summary, ready, runs) {
-  const many = summary.names.length > 1, all = summary.runs * summary.held.length;
+  const many = summary.names.length > 1, all = summary.found.reduce((sum, one) => sum + one, 0);
   const held = summary.held.reduce((sum, one) => sum + one, 0), first = runs[0];
   const lines = [];
   if (!many) {
@@ -156,6 +156,9 @@ function finish(summary, ready, runs) {
   if (!ready.replanned && ready.users !== ready.planned) {
     lines.push(`Careful: the plan promises ±${short(summary.planned)} for about ${ready.planned.toLocaleString('en')} people. With ${ready.users.toLocaleString('en')} the error is ±${short(summary.within.error)}. If that many will take part, plan for them.`);
   }
+  if (all < summary.runs * summary.names.length) {
+    lines.push(`Of the ${summary.names.length} most frequent words, ${short(all / summary.runs)} were found in a run on average.`);
+  }
   if (ready.absent.length) {
     lines.push(`No row holds ${ready.absent.map((one) => `“${one}”`).join(', ')}: check the spelling. Capitals and spaces count.`);
   }
@@ -167,15 +170,16 @@ function finish(summary, ready, runs) {
     drawBars(at('bars-chart'), summary.bars);
   } else if (many) {
     at('bars-title').textContent = 'The same run, estimate − truth: an interval that does not reach 0 misses the truth';
-    drawIntervals(at('bars-chart'), runs.at(-1).map((run, row) => run.map((one) => one - ready.truth[row])),
-      { truth: 0, label: 'Errors of the last run', names: summary.names });
+    const there = summary.names.map((_, row) => row).filter((row) => runs.at(-1)[row][0] !== null);
+    drawIntervals(at('bars-chart'), there.map((row) => runs.at(-1)[row].map((one) => one - ready.truth[row])),
+      { truth: 0, label: 'Errors of the last run', names: there.map((row) => summary.names[row]) });
   }
   table(at('rehearse-table'), [['What'], ['Truth', true], ['Last estimate', true], ['Interval', true],
     ['Error (RMSE)', true], ['Intervals that hold', true]],
   summary.names.map((name, row) => {
     const [value, low, high] = runs.at(-1)[row];
-    return [name, short(ready.truth[row]), short(value), `${short(low)} … ${short(high)}`,
-      short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
+    return [name, short(ready.truth[row]), ...(value === null ? ['not found', ''] : [short(value), `${short(low)} … ${short(high)}`]),
+      short(summary.rmse[row]), `${summary.held[row]} of ${summary.found[row]}`];
   }));
   at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
     many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${differs(ready)}`;
