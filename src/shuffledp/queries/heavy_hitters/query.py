@@ -48,7 +48,7 @@ RANDOM_LETTERS = 24
     ),
     result_json={"buckets": Listing(WORD, 0, MOST_WORDS)},
     studio=StudioWords(
-        asks="which words many people give, without a list of them",
+        asks="the most frequent words, without a list",
         about="the number of people for each word found",
         finds=("error",),
         condition="for a word of five small letters that everybody gives (closer for rarer words)",

@@ -78,6 +78,8 @@ function arrange() {
     radio.disabled = !finds.includes(radio.value);
     if (radio.checked && radio.disabled) document.querySelector(`input[name="find"][value="${finds[0]}"]`).checked = true;
   }
+  at('third-hint').textContent = finds.length > 1 ? 'Set two of these three; the third is found for you.'
+    : `For this question, ${{ messages: 'the number of messages', error: 'the error', epsilon: 'ε' }[finds[0]]} is found from the other two.`;
   at('noise-label').hidden = !noise;
   at('group-part').hidden = !QUERIES[at('question').value].groups;
   at('groups-part').hidden = !at('by_group').checked;
