@@ -17,9 +17,11 @@ import shuffledp
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.cautions import cautions, smaller_epsilon
+from shuffledp.studio.collecting import Purpose, make_task
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
 from shuffledp.studio.jobs import JOBS, plan_json
+from shuffledp.studio.public_page import public_page
 from shuffledp.studio.questions import QUESTIONS, plan_of, reach_of
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
@@ -30,6 +32,7 @@ from shuffledp.studio.words import (
     suspicion_sentence,
 )
 from shuffledp.studio.worker import answers
+from shuffledp.tasks.keys import KeyFolder
 
 FORM: dict[str, Any] = {
     "question": "count",
@@ -424,6 +427,45 @@ def test_every_text_of_the_report_is_escaped() -> None:
     page = report_page(written, [published], trial=True)
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 12  # wherever shown
     assert "<script" not in page
+
+
+def test_the_page_for_the_public_is_escaped_and_drawn_on_a_fixed_scale(tmp_path: Path) -> None:
+    """The interval of a count has its true width beside all people, whatever the other numbers."""
+    text, found = collected(trial=False)
+    key = KeyFolder(tmp_path).new().public
+    purpose = Purpose(name="<b>Bikes</b>", question="Do you <i>bike</i>?", collector="Town")
+    task = make_task(text, key, purpose, publish_noise=True, shuffler="http://127.0.0.1:1")
+    found = found._replace(task=task, results=[*found.results, {**found.results[0], "number": 2}])
+    page = public_page(ASKED, found, ["results.csv"])
+    assert "&lt;i&gt;bike" in page and "<i>" not in page and "<script" not in page
+    result = found.results[0]["result"]
+    low, high = result["interval"]
+    share = re.search(r'class="span" x1="([\d.]+)%" x2="([\d.]+)%"', page)
+    assert share is not None
+    ends = [(float(end) - 2) / 96 * 1000 for end in share.groups()]
+    assert ends == pytest.approx([min(low, 1000), min(high, 1000)], abs=0.2)
+    assert (
+        page.count('class="trend"') == 1 and task.id.hex() in page and 'href="results.csv"' in page
+    )
+    with pytest.raises(ParameterError, match="wait for the first batch"):
+        public_page(ASKED, found._replace(results=[]))
+
+
+def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
+    file = tmp_path / "words.csv"
+    words = ["sun"] * 1500 + ["rain"] * 900 + [f"word{place}" for place in range(60)]
+    file.write_text("word\n" + "\n".join(words))
+    imported(file)
+    form = {**FORM, "question": "heavy-hitters", "find": "error", "users": "2000", "epsilon": "4"}
+    ready, *runs, last = rehearsed(form, file, column="0")
+    assert ready["ready"]["truth"][:2] == [1500.0, 900.0]
+    summary = last["summary"]
+    assert summary["names"][:2] == ["sun", "rain"] and summary["found"][0] == 12
+    assert summary["found"][-1] < 12 and runs[0]["run"][-1] == [None, None, None]
+    assert summary["rmse"][0] < 100 and summary["held"][0] >= 8
+    (why, *offered) = items("plan", form={**form, "users": "50", "epsilon": "1"}, rates=RATES)
+    assert "No word would be found" in why["impossible"]
+    assert any("people" in one["suggestion"]["label"] for one in offered)
 
 
 def test_every_file_of_a_trial_says_so() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from browsers import Browser
-from studio_page import TAB, Page
-from studio_program import Started
+from studio_page import FITS, TAB, Page
+from studio_program import Started, start
 
 import shuffledp
 from shuffledp.service.demo import local_servers
+from shuffledp.studio.kept import FILE
 
-FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+A4_WIDTH, A4_HEIGHT = 680, 1009
+"""The part of an A4 page inside the margins, in pixels of 1/96 inch."""
 
 
 def no_complaints(browser: Browser) -> None:
@@ -30,6 +34,7 @@ def test_a_plan_is_made_changed_defended_and_saved(browser: Browser, studio: Sta
         "#example-headline"
     )
     assert "suspicion that you said yes becomes at most" in page.text("#prior-words")
+    page.usable()
     page.picture("plan")
     page.click("#experts summary")
     page.wait_text("#frontier-note", "pure privacy")
@@ -43,8 +48,44 @@ def test_a_plan_is_made_changed_defended_and_saved(browser: Browser, studio: Sta
     )
     assert "to encrypt a report" in page.wait_text("#fleet", "ms")
     page.click("#save-plan")
-    page.click("#save-report")
     no_complaints(browser)
+
+
+def test_an_officer_gets_from_an_empty_page_to_a_printed_board_page(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
+    page = Page(browser, studio)
+    page.write("#name", "Ways to work 2026")
+    page.write("#asked", "Do you bike to work?")
+    page.click("[data-words] summary")
+    page.write("#collector_name", "Town of Example")
+    page.write("#shuffler_name", "University of Example")
+    page.write("#analyzer_name", "Statistics Office")
+    page.write("#decided", "The board, to protect staff")
+    page.write("#users", "3000")
+    page.wait_plan("3,000 honest people")
+    page.slide("#prior", 4)
+    assert "A 50 % suspicion that you said yes becomes at most 73 %" in page.text("#prior-words")
+    assert "a 1 % suspicion becomes at most 2.7 %" in browser.run(
+        "document.querySelector('#epsilon-slide').getAttribute('aria-valuetext')"
+    )
+    report = page.download("#save-report", "report.html", tmp_path)
+    browser.open(report.as_uri())
+    page.usable()
+    board = page.text(".board")
+    for words in ("Town of Example", "at most 2.7 % sure", "can read every answer", "arXiv"):
+        assert words in page.text("main"), words
+    assert "arXiv" not in board and "US census 2020" in board and "signature" in board
+    print_media = {"media": "print", "features": []}
+    browser.call("goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params=print_media)
+    browser.narrow(A4_WIDTH)
+    height = browser.run("document.querySelector('.board').offsetHeight")
+    assert height <= A4_HEIGHT, f"the board's page is {height - A4_HEIGHT} pixels too long for A4"
+    browser.narrow(0)
+    printed = base64.b64decode(browser.call("print", page={"width": 21, "height": 29.7}))
+    assert printed.startswith(b"%PDF")
+    browser.dark(False)
+    page.picture("report")
 
 
 def test_sliders_and_fields_change_the_plan_live(browser: Browser, studio: Started) -> None:
@@ -284,7 +325,9 @@ def test_bad_files_and_wrong_columns_get_a_sentence(
     assert browser.run("document.querySelector('#rehearse .columns').scrollWidth") <= 400
 
 
-def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started) -> None:
+def test_a_collection_is_tried_on_this_machine(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
     page = Page(browser, studio)
     page.wait_plan()
     page.write("#name", "Who bikes to work?")
@@ -302,6 +345,12 @@ def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started
     )
     assert sum(truth) == 20 and all(0 <= one <= 20 for one in truth)  # half of the 40 say yes
     page.wait("document.querySelectorAll('.chips .published').length == 2")
+    for row in browser.run(
+        "[...document.querySelectorAll('#results-table tbody tr')].map(one => [...one.cells].map("
+        "cell => cell.innerText))"
+    ):
+        low, high = map(float, row[3].split(" … "))
+        assert row[1] == "yes" and max(low, 0) <= max(float(row[2]), 0) <= high and low < high
     page.picture("collect")
     for kind, begins in {
         "results.json": "[",
@@ -319,6 +368,10 @@ def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started
         )
         assert found[0] == 200 and found[1].startswith(begins), kind
         assert ("simulated people" in found[1]) == (kind not in ("task.json", "results.png")), kind
+    page.usable()
+    archive = page.download("[data-export='public.zip']", "public.zip", tmp_path)
+    with ZipFile(archive) as files:
+        files.extractall(tmp_path)
     page.click("#stop")
     page.wait_text("#collect-note", "Stopped")
     assert browser.run("document.querySelectorAll('#results-table tbody tr').length") == 2
@@ -326,11 +379,25 @@ def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started
     browser.open(f"{studio.address}/#collect")
     page.wait("document.querySelectorAll('#results-table tbody tr').length == 2")
     no_complaints(browser)
+    browser.open((tmp_path / "index.html").as_uri())
+    page.usable()
+    assert "Entry 1 of 1 in the public log" in page.text("main")
+    assert "20 people took part" in page.text("main") and "0 % to 100 %" in page.text("caption")
+    assert browser.run("document.querySelectorAll('svg.trend .dot').length") == 2
+    assert browser.run("[...document.links].map(one => one.getAttribute('href'))") == [
+        "results.csv",
+        "results.json",
+        "task.json",
+        "log-entry.json",
+    ]
+    assert all((tmp_path / name).exists() for name in ("results.csv", "log-entry.json"))
+    page.picture("public")
 
 
-def test_a_task_is_registered_at_servers_that_run_elsewhere(
-    browser: Browser, studio: Started, tmp_path: Path
+def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
+    browser: Browser, tmp_path: Path
 ) -> None:
+    studio = start(tmp_path / "data")
     page = Page(browser, studio)
     page.wait_plan()
     page.step("collect")
@@ -348,7 +415,26 @@ def test_a_task_is_registered_at_servers_that_run_elsewhere(
         page.wait_text("#have", "About 0 of 10,081 reports")
         assert page.value("#shuffler_token") == ""
         assert "ledger decides" in page.text("#budget")
+        studio.stop()
+        again = start(studio.data)
+        page = Page(browser, again)
+        page.step("collect")
+        page.wait_text("#have", "About 0 of 10,081 reports")
+        assert "Collection without a name: began" in page.wait_text("#kept", "shown on this page")
+        page.click("#stop")
+        page.wait_text("#collect-note", "Stopped")
+        page.wait("document.querySelectorAll('#kept button').length == 2")
+        page.click("#kept button")
+        page.wait_text("#kept", "shown on this page")
+        page.wait_text("#collect-note", "bytes per report")
+        page.usable()
+        page.picture("found-again")
+        kept = (studio.data / "shuffledp" / FILE).read_text()
+        assert not any(token in kept for token in servers.collector_tokens.values())
     page.wait_text("#collect-problem", "does not answer")
+    page.click("#kept button")
+    page.wait("document.querySelector('#kept-part').hidden")
+    again.stop()
 
 
 def test_the_page_can_be_used_without_a_mouse_and_in_the_dark(

@@ -16,6 +16,8 @@ class Started:
 
     link: str
     process: subprocess.Popen[str]
+    data: Path
+    """The folder with what it keeps."""
     entered: bool = False
     """Whether the link was used."""
 
@@ -39,4 +41,4 @@ def start(data: Path, browser: Path | None = None) -> Started:
         env={**os.environ, "XDG_DATA_HOME": str(data), "BROWSER": str(browser or "")},
     )
     assert process.stdout is not None
-    return Started(json.loads(process.stdout.readline())["link"], process)
+    return Started(json.loads(process.stdout.readline())["link"], process, data)

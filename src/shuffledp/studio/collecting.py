@@ -11,11 +11,12 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_everywhere
+from shuffledp.studio.examples import answer_lines, answer_range
+from shuffledp.studio.fields import Form
 from shuffledp.studio.kept import data_folder
 from shuffledp.studio.words import Rows
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.log import TaskProof
-from shuffledp.tasks.results import result_lines
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import NOT_NAMED, Operators, Task
@@ -161,7 +162,7 @@ def server_urls(asked: Mapping[str, Any]) -> ServerUrls:
     return ServerUrls(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
 
 
-def progress(servers: ServerUrls, task: Task) -> Facts:
+def progress(servers: ServerUrls, task: Task, form: Form) -> Facts:
     """The progress of a task: waiting reports, batches, results with intervals, and their ε. The
     servers of a trial say it exactly, others as coarsely and as late as to everybody."""
     name = task.id.hex()
@@ -176,7 +177,8 @@ def progress(servers: ServerUrls, task: Task) -> Facts:
         "need": at_shuffler["need"],
         "exact": bool(servers.operator_token),
         "batches": _batches(at_shuffler["batches"], arrived),
-        "results": [_shown(result) for result in results],
+        "results": [_shown(result, form) for result in results],
+        "scale": answer_range(form, max((one["reports"] for one in results), default=1)),
         "published": results,
         "spent": show(len(results) * task.protocol.epsilon),
     }
@@ -214,11 +216,13 @@ def _batches(sent: list[Facts], received: list[Facts]) -> list[Facts]:
     ]
 
 
-def _shown(result: Mapping[str, Any]) -> Facts:
+def _shown(result: Mapping[str, Any], form: Form) -> Facts:
     return {
         "number": result["number"],
         "reports": result["reports"],
         "confidence": result["result"]["confidence"],
         "implausible": result["implausible"],
-        "lines": [list(line) for line in result_lines(result["result"])],
+        "lines": [
+            [line.label, line.estimate, line.low, line.high] for line in answer_lines(form, result)
+        ],
     }

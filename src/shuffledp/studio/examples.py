@@ -1,7 +1,8 @@
-"""What a plan's result will look like: made-up numbers with the plan's own error."""
+"""Results in the words of the question: made-up ones with a plan's error, and published ones."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from shuffledp.plans.plan import Plan
@@ -10,10 +11,12 @@ from shuffledp.queries.quantiles.planner import checked_axis
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import axis_of, bounds_of, groups_of, question_of, reach_of
 from shuffledp.studio.words import short
+from shuffledp.tasks.results import ResultLine, result_lines
 
 SHARE = 0.413
 """Of the people, in the example."""
 MOST_ROWS = 12
+YES = "yes"
 WORDS = ["the most frequent word", "the second", "the third", "the fourth"]
 
 
@@ -36,7 +39,7 @@ def example(form: Form, plan: Plan[Any]) -> dict[str, Any]:
         return _drawn(rows, error, (low, high / part), headline=f"± {short(error)} in each group")
     value = low + SHARE * (high - low)
     if question.name == "count":
-        return _drawn([("yes", float(round(value)))], error, (low, high), _of(value, error, users))
+        return _drawn([(YES, float(round(value)))], error, (low, high), _of(value, error, users))
     name = "median" if question.words.of_one == "value" else question.words.of_one
     headline = f"{name}: {short(value)} ± {short(error)}"
     unit = checked_axis(axis_of(form))[2] if question.words.of_one == "value" else None
@@ -62,11 +65,25 @@ def _of(value: float, error: float, users: int, name: str = "") -> str:
 
 def answer_range(form: Form, users: int) -> tuple[float, float]:
     """The smallest and the largest possible answer."""
-    question = question_of(form)
+    question, form = question_of(form), {**form, "users": str(users)}
     if "low" not in question.fields:
         return 0.0, question.span(form)
     low, high = map(float, bounds_of(form))
     return (low, high) if question.words.of_one != "sum" else (low * users, high * users)
+
+
+def answer_lines(form: Form, published: Mapping[str, Any]) -> list[ResultLine]:
+    """The numbers of a published batch as the question asks for them: a mean is a sum divided by
+    the number of people, and a single number is called by what it is."""
+    question, lines = question_of(form), result_lines(published["result"])
+    if len(lines) > 1 or groups_of(form):
+        return lines
+    if question.words.of_one == "mean":
+        (line,), scale = lines, question.scale(form, published["reports"])
+        lines = [ResultLine(line.label, *(scale * one for one in line[1:]))]
+    single = lines[0].label == published["result"]["query"]
+    name = YES if question.name == "count" else question.words.about
+    return [line._replace(label=name) for line in lines] if single else lines
 
 
 def _shares(names: list[str]) -> list[tuple[str, float]]:

@@ -15,13 +15,13 @@ from shuffledp.plans.plan import Plan
 from shuffledp.queries.quantiles.dates import DAY, date_text
 from shuffledp.service.http.templates import templates
 from shuffledp.studio.collecting import Purpose
-from shuffledp.studio.examples import answer_range
+from shuffledp.studio.examples import answer_lines, answer_range
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import question_of
 from shuffledp.studio.report import TRIAL
 from shuffledp.studio.running import Collected
 from shuffledp.studio.words import epsilon_sentence, people_sentence, short
-from shuffledp.tasks.results import ResultLine, result_lines
+from shuffledp.tasks.results import ResultLine
 
 PAGE = "index.html"
 MOST_TRENDS = 24
@@ -69,7 +69,7 @@ class Scale:
     def text(self, number: float, people: int) -> str:
         """A number in words: a share, a date or a plain number."""
         if self.of_people:
-            return f"{100 * number / people:.1f} %"
+            return f"{100 * number / people:.1f}".removesuffix(".0") + " %"
         return date_text(number, DAY) if self.dates else short(number)
 
     def across(self, number: float, people: int) -> float:
@@ -113,7 +113,9 @@ def public_page(asked: Mapping[str, Any], collected: Collected, files: Sequence[
         raise ParameterError("There is no published result yet; wait for the first batch.")
     plan = Plan.from_dict(json.loads(collected.plan))
     scale = Scale(form=collected.form, dates=str(results[-1]["result"].get("unit")).startswith(DAY))
-    rows = [[scale.shown(one, batch) for one in result_lines(batch["result"])] for batch in results]
+    rows = [
+        [scale.shown(one, batch) for one in answer_lines(scale.form, batch)] for batch in results
+    ]
     people, purpose = results[-1]["reports"], Purpose.of(asked.get("purpose"))
     return _PAGES.get_template("public.html").render(
         title=task.name,

@@ -178,8 +178,8 @@ class Question:
             given = {"labels": self.combinations(form)}
         declared = (getattr(one, "declaration", None) for one in self.asked.__mro__)
         planner = next(one.planner for one in declared if one is not None and one.planner)
-        if "cell" not in inspect.signature(planner).parameters:  # it has one kind, always padded
-            targets = {name: one for name, one in targets.items() if name not in FIXED}
+        taken = inspect.signature(planner).parameters  # some have one kind of cell, always padded
+        targets = {name: one for name, one in targets.items() if name in taken or name not in FIXED}
         found: AnyPlan = planner(users, epsilon, **self.asked.plan_arguments(given), **targets)
         return found
 

@@ -19,6 +19,7 @@ from shuffledp.plots.results import published_png
 from shuffledp.service.http.templates import templates
 from shuffledp.studio.cautions import cautions
 from shuffledp.studio.collecting import NOT_WRITTEN, Purpose
+from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import question_of
 from shuffledp.studio.words import (
@@ -35,7 +36,7 @@ from shuffledp.studio.words import (
     suspicion_sentence,
     trust_rows,
 )
-from shuffledp.tasks.results import UNBIASED_NOTE, result_lines
+from shuffledp.tasks.results import UNBIASED_NOTE
 from shuffledp.version import __version__
 
 TRIAL = "Trial with simulated people; no real data"
@@ -101,7 +102,7 @@ def report_page(
         digest=written.digest,
         inequalities=certificate_rows(certificate),
         results=results,
-        **(_published(results, trial) if results else {}),
+        **(_published(written.form, results, trial) if results else {}),
     )
 
 
@@ -125,13 +126,13 @@ def assessment_rows(purpose: Purpose, plan: Plan[Any]) -> Rows:
     ]
 
 
-def _published(results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, Any]:
+def _published(form: Form, results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, Any]:
     """The published results as lines and as a chart, and what they cost together."""
     spent = sum((Fraction(one["result"]["epsilon_exact"]) for one in results), start=Fraction(0))
     return {
         "spent": show(spent),
         "unbiased_note": UNBIASED_NOTE,
         "confidence": results[-1]["result"]["confidence"],
-        "lines": [(one["number"], line) for one in results for line in result_lines(one["result"])],
+        "lines": [(one["number"], line) for one in results for line in answer_lines(form, one)],
         "chart": base64.b64encode(published_png(results, TRIAL if trial else "")).decode(),
     }

@@ -233,7 +233,7 @@ class Running:
         if self._collection is None:
             return {**self._found, "stopped": True} if self._found else {}
         servers, task = self._collection
-        found = progress(servers, task)
+        found = progress(servers, task, self._last.form)
         found |= {"shuffler": servers.shuffler, "analyzer": servers.analyzer}
         found["report_bytes"] = task.report_bytes
         if self._trial is not None:

@@ -127,5 +127,6 @@ export function table(place, columns, rows) {
     });
   }
   place.classList.add('scroll');
+  place.tabIndex = 0;  // so that keys can scroll it
   place.replaceChildren(made);
 }

@@ -161,12 +161,13 @@ export function drawFrontier(place, { ours, baselines, central, plan, unit }) {
 }
 
 // One line per run or per batch: an interval with a dot, red where it misses the truth.
-export function drawIntervals(place, rows, { truth = null, label, names = null }) {
+// `scale`: the smallest and the largest possible number, or as the numbers need it.
+export function drawIntervals(place, rows, { truth = null, label, names = null, scale = [] }) {
   const shown = rows.slice(-120);
   const each = names ? 26 : Math.max(3.2, Math.min(12, 420 / shown.length));
   const W = widthOf(place), left = names ? Math.min(190, W / 3) : 20, right = W - 20, top = 8;
   const H = top + each * shown.length + 40;
-  const numbers = shown.flat().concat(truth === null ? [] : [truth]);
+  const numbers = shown.flat().concat(truth === null ? [] : [truth], scale);
   const low = Math.min(...numbers), high = Math.max(...numbers), pad = (high - low || 1) * 0.04;
   const x = linearScale(low - pad, high + pad, left, right);
   const svg = canvas(W, H, label);

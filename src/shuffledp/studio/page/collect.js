@@ -128,7 +128,7 @@ function showResults(found, lines) {
     at('results-note').textContent = '';
   } else {
     drawIntervals(at('results-chart'), lines.map(({ line }) => line.slice(1)),
-      { label: 'Published estimates with their intervals', names: lines.map(({ number, line }) => `${number}: ${line[0]}`) });
+      { label: 'Published estimates with their intervals', scale: found.scale, names: lines.map(({ number, line }) => `${number}: ${line[0]}`) });
     const truth = found.trial ? [['Truth (simulated)', true]] : [];
     table(at('results-table'), [['Batch'], ['What'], ['Estimate', true], ['Interval', true], ['People', true], ...truth],
       lines.map((one) => [String(one.number), one.line[0], short(one.line[1]), `${short(one.line[2])} … ${short(one.line[3])}`,

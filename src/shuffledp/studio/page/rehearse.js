@@ -207,6 +207,7 @@ async function rehearse(event) {
   running?.abort();
   const mine = running = new AbortController(), runs = [], wanted = Number(at('runs').value);
   clear();
+  at('preview-part').open = false;
   at('rehearse-note').textContent = 'Reading the column…';
   at('cancel').hidden = false;
   at('rehearse-progress').hidden = false;
@@ -249,7 +250,9 @@ function readAgain() {
 export function startRehearse() {
   at('file').addEventListener('change', () => { if (at('file').files[0]) takeFile(at('file').files[0]); });
   for (const name of FORMATS) at(name).addEventListener('change', readAgain);
-  for (const id of ['column', 'group-column', 'equals']) at(id).addEventListener('input', arrangeColumn);
+  for (const id of ['column', 'group-column', 'equals']) {
+    for (const event of ['input', 'change']) at(id).addEventListener(event, arrangeColumn);
+  }
   at('sample').addEventListener('click', () => take(post('/api/sample', {})));
   at('rehearse-form').addEventListener('submit', rehearse);
   at('cancel').addEventListener('click', () => running?.abort());
