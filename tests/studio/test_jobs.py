@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from fractions import Fraction
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -204,8 +205,14 @@ def imported(path: Path, **chosen: str) -> dict[str, Any]:
 
 
 def rehearsed(form: dict[str, Any], path: Path, **chosen: Any) -> list[dict[str, Any]]:
-    plan = plan_json(plan_of(form, "bounded"))
+    plan = planned(json.dumps({**form, "equals": None}))
     return items("rehearse", form=form, plan=plan, path=str(path), runs="12", chosen=chosen)
+
+
+@cache
+def planned(form: str) -> str:
+    """The plan for a form, as JSON text."""
+    return plan_json(plan_of(json.loads(form), "bounded"))
 
 
 def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
