@@ -115,7 +115,7 @@ def _table(form: Form, path: Path, chosen: Mapping[str, Any]) -> tuple[Form, Any
     table = table.filter(kept)
     if not table.num_rows:
         raise DataError(
-            "All cells of this column are empty or cannot be read; choose another column."
+            "No cell of this column can be read; choose another column."
             if not pc.any(there).as_py()
             else "No row is left: wherever one column has a value, the other is empty."
         )
@@ -127,17 +127,21 @@ def _column(path: Path, number: Any, as_text: bool, dates: bool, what: str = "")
     if not str(number or "").isdigit():
         raise DataError(f"Choose a column{f' {what}' if what else ''} first.")
     imported = pq.ParquetFile(path.with_name(IMPORTED))
-    name = f"{'t' if as_text else 'v'}{number}"
-    if name not in imported.schema_arrow.names:
-        raise DataError(
-            "This column holds texts, and the question is about "
-            f"{'numbers or dates' if dates else 'numbers'}; choose another column, or another "
-            "question in the first step."
-            if f"t{number}" in imported.schema_arrow.names
-            else "There is no such column; choose one of those listed."
-        )
-    found = imported.read(columns=[name]).column(0).combine_chunks()
-    return found.cast(pa.string()) if as_text else found
+    text, value = f"t{number}", f"v{number}"
+    if text not in imported.schema_arrow.names:
+        raise DataError("There is no such column; choose one of those listed.")
+    if as_text or value not in imported.schema_arrow.names:
+        texts = imported.read(columns=[text]).column(0).combine_chunks().cast(pa.string())
+        if texts.null_count == len(texts):
+            raise DataError("All cells of this column are empty; choose another column.")
+        if not as_text:
+            raise DataError(
+                "This column holds texts, and the question is about "
+                f"{'numbers or dates' if dates else 'numbers'}; choose another column, or another "
+                "question in the first step."
+            )
+        return texts
+    return imported.read(columns=[value]).column(0).combine_chunks()
 
 
 def _filled(value: Any, text: str) -> Any:
