@@ -28,6 +28,8 @@ class Started:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 def start(data: Path, browser: Path | None = None) -> Started:

@@ -178,7 +178,7 @@ def progress(servers: ServerUrls, task: Task, form: Form) -> Facts:
         "exact": bool(servers.operator_token),
         "batches": _batches(at_shuffler["batches"], arrived),
         "results": [_shown(result, form) for result in results],
-        "scale": answer_range(form, max((one["reports"] for one in results), default=1)),
+        "scale": answer_range(form, max((one["reports"] for one in results), default=2)),
         "published": results,
         "spent": show(len(results) * task.protocol.epsilon),
     }

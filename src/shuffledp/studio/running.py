@@ -149,7 +149,8 @@ class Running:
         self._kept = Kept()
         watched = self._kept.watched()
         if watched is not None:
-            self._watch(watched)
+            with suppress(ShuffleDPError):  # a task of another version: it stays on the list
+                self._watch(watched)
 
     def start_trial(self, asked: Mapping[str, Any], plan: str) -> None:
         """Starts servers and devices on this machine; what ran before is stopped."""
