@@ -470,7 +470,8 @@ def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
     assert summary["names"][:2] == ["sun", "rain"] and summary["found"][0] == 12
     assert summary["found"][-1] < 12 and runs[0]["run"][-1] == [None, None, None]
     assert summary["rmse"][0] < 100 and summary["held"][0] >= 8
-    (why, *offered) = items("plan", form={**form, "users": "20", "epsilon": "1"}, rates=RATES)
+    few = {**form, "users": "20", "epsilon": "1", "pure": True}
+    why, *offered = items("plan", form=few, rates=RATES)
     assert "No word would be found" in why["impossible"]
     assert any("people" in one["suggestion"]["label"] for one in offered)
 
