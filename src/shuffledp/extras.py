@@ -29,7 +29,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "postgres": ("asyncpg",),
     "service": _SERVICE,
     "spark": ("pyspark", "pyarrow"),
-    "studio": (*_FRAMES, *_PLOT, *_SERVICE),
+    "studio": (*_FRAMES, *_PLOT, *_SERVICE, "python_calamine"),
 }
 """The modules that must be importable for each extra."""
 

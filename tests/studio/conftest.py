@@ -14,5 +14,3 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     started = start(tmp_path_factory.mktemp("data"))
     yield started
     started.stop()
-    assert started.process.stdout is not None
-    started.process.stdout.close()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from fractions import Fraction
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,22 @@ import shuffledp
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.cautions import cautions, smaller_epsilon
+from shuffledp.studio.collecting import Purpose, make_task
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
 from shuffledp.studio.jobs import JOBS, plan_json
-from shuffledp.studio.questions import QUESTIONS, plan_of
+from shuffledp.studio.public_page import public_page
+from shuffledp.studio.questions import QUESTIONS, plan_of, reach_of
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
 from shuffledp.studio.words import (
     accuracy_sentence,
     certificate_rows,
     cost_sentence,
-    published_reach,
+    suspicion_sentence,
 )
 from shuffledp.studio.worker import answers
+from shuffledp.tasks.keys import KeyFolder
 
 FORM: dict[str, Any] = {
     "question": "count",
@@ -61,7 +65,7 @@ def test_the_plan_keeps_the_sentence_with_the_analyzers_noise_in_it() -> None:
     assert [one["final"] for one in plans] == [False, True]
     plan = Plan.from_dict(json.loads(plans[-1]["plan"]["json"]))
     assert plan.users == 1000 and plan.expected == 2000
-    assert published_reach(plan, 0.95) <= 6
+    assert reach_of(FORM, plan) <= 6
     asked = {**FORM, "question": "histogram", "error": "12"}
     less, more = (plan_of({**asked, "publish_noise": noise}, "bounded") for noise in (False, True))
     assert (less.expected, more.expected) == (1000, 2000)
@@ -69,7 +73,7 @@ def test_the_plan_keeps_the_sentence_with_the_analyzers_noise_in_it() -> None:
 
 
 def test_what_is_said_of_privacy_follows_the_padding() -> None:
-    asked = {**FORM, "question": "quantiles", "error": "600", "users": "50000", "bins": "32"}
+    asked = {**FORM, "question": "quantiles", "error": "0.12", "users": "50000", "bins": "32"}
     exact, cheap = (
         [
             one["plan"]
@@ -89,12 +93,13 @@ def test_the_two_other_numbers_are_found_too() -> None:
     assert by_messages.report_size <= 40
     by_epsilon = plan_of({**FORM, "find": "epsilon", "error": "30"})
     assert by_epsilon.epsilon < 1 and by_epsilon.report_size <= 40
-    assert published_reach(by_epsilon, 0.95) <= 30
+    assert reach_of(FORM, by_epsilon) <= 30
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_question_is_drawn_and_tried(question: str) -> None:
-    form = {**FORM, "question": question, "error": "400", "users": "200"}
+    finds = QUESTIONS[question].words.finds[0]
+    form = {**FORM, "question": question, "error": "400", "users": "200", "find": finds}
     found = list(islice(JOBS["frontier"](form), 4))  # the rest takes long for sums
     assert sum("ours" in one for one in found) >= 2
     assert all(one["ours"]["messages"] > 0 for one in found if "ours" in one)
@@ -117,7 +122,6 @@ def test_without_a_delta_only_pure_baselines_are_shown() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"error": "1"}, r"can do much better than ±\d+, 95 times in 100"),
         ({"error": "-2"}, "Error: write a number greater than 0"),
         ({"error": ""}, "field is empty"),
         ({"error": "1.500"}, "can mean two numbers"),
@@ -149,66 +153,183 @@ def test_a_worker_tells_refusals_and_faults_apart() -> None:
     assert "bug in shuffledp" in broken[-1]["why"]
 
 
+def test_an_impossible_target_offers_those_that_can_be_reached() -> None:
+    """Each button leads to a plan; more people are offered where they help."""
+    asked = {**FORM, "pure": True, "error": "0.1", "error_unit": "percent"}
+    why, *offered = items("plan", form=asked, rates=RATES)
+    assert "No plan with ε = 1" in why["impossible"]
+    labels = [one["suggestion"]["label"].split()[0] for one in offered]
+    assert labels == ["use", "use", "ask"]
+    for one in offered:
+        form = {**asked, **one["suggestion"]["set"]}
+        found = [item["plan"] for item in items("plan", form=form, rates=RATES) if "plan" in item]
+        assert found, one
+    with pytest.raises(PlanningError):
+        plan_of(asked, "bounded")
+    alone = items("plan", form={**FORM, "pure": True, "error": "1"}, rates=RATES)
+    assert alone[1]["suggestion"]["set"] == {"error": "4"}
+    assert len(alone) == 3  # more people do not make an error in people smaller
+
+
+@pytest.mark.parametrize(
+    ("change", "headline"),
+    [
+        ({}, r"413 ± \d+ of 1,000 people \(41\.3 %\)"),
+        ({"question": "histogram", "error": "20"}, r"walk: 571 ± \d+ of 1,000 people"),
+        ({"question": "mean", "error": "0.9"}, r"mean: 4\.13 ± 0\.\d+$"),
+        (
+            {"question": "quantiles", "error": "40", "low": "2026-01-01", "high": "2026-12-31"},
+            r"median: 2026-05-31 ± [\d.]+ days",
+        ),
+    ],
+)
+def test_what_people_will_see_comes_first(change: dict[str, Any], headline: str) -> None:
+    first = next(JOBS["plan"]({**FORM, **change, "pure": True}, RATES))
+    example = first["plan"]["example"]
+    assert re.match(headline, example["headline"]), example
+    low, high = example["scale"]
+    assert all(low <= value <= high for _, value, _, _ in example["rows"])
+
+
+def test_a_suspicion_is_never_said_to_be_certain() -> None:
+    assert suspicion_sentence(Fraction(1), "you said yes").startswith(
+        "Someone who suspects with 1 % that you said yes is at most 2.7 % sure"
+    )
+    assert "more than 99.99 %" in suspicion_sentence(Fraction(40), "x")
+    assert "100 %" not in suspicion_sentence(Fraction(12), "x", 0.5)
+
+
+def imported(path: Path, **chosen: str) -> dict[str, Any]:
+    (found,) = items("look", path=str(path), chosen=chosen)
+    return found
+
+
+def rehearsed(form: dict[str, Any], path: Path, **chosen: Any) -> list[dict[str, Any]]:
+    plan = planned(json.dumps({**form, "equals": None}))
+    return items("rehearse", form=form, plan=plan, path=str(path), runs="12", chosen=chosen)
+
+
+@cache
+def planned(form: str) -> str:
+    """The plan for a form, as JSON text."""
+    return plan_json(plan_of(json.loads(form), "bounded"))
+
+
 def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
     file = tmp_path / "ways.parquet"
     pq.write_table(pa.table({"code": np.arange(900) % 3}), file)
-    assert items("look", path=str(file))[0]["columns"][0]["holds"] == "whole numbers"
+    assert imported(file)["columns"][0]["words"] == "whole numbers"
     form = {**FORM, "question": "histogram", "labels": ["0", "1", "2"], "error": "30"}
-    plan = plan_json(plan_of(form, "bounded"))
-    found = items(
-        "rehearse", form=form, plan=plan, path=str(file), column="code", runs="12", written={}
-    )
+    found = rehearsed(form, file, column="0")
     assert found[0]["ready"]["replanned"] is True
     assert found[0]["ready"]["truth"] == [300.0] * 3
     assert found[-1]["summary"]["runs"] == 12 and len(found) == 14
-    with pytest.raises(DataError, match="no column 'x'") as error:
-        items("rehearse", form=form, plan=plan, path=str(file), column="x", runs="12", written={})
+    with pytest.raises(DataError, match="no such column") as error:
+        rehearsed(form, file, column="7")
     assert str(tmp_path) not in str(error.value)
 
 
-def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+def test_a_file_of_a_german_spreadsheet(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "wege.csv"
-    file.write_bytes("fährt;weg\n1;Fuß\n0;Rad\n".encode("cp1252"))
-    with pytest.raises(DataError, match=r"UTF-8.* under “Text encoding of a CSV file”"):
-        items("look", path=str(file))
-    (found,) = items("look", path=str(file), encoding="cp1252")
+    file.write_bytes("Fahrten 2026;\n\nfährt;weg\n1;Fuß\n0; Rad \n".encode(encoding))
+    found = imported(file)
     assert [one["name"] for one in found["columns"]] == ["fährt", "weg"]
-    assert found["format"] == {"encoding": "cp1252", "delimiter": ";"}
+    plain = {"utf-8-sig": "utf-8", "utf-16-le": "utf-16"}.get(encoding, encoding)
+    assert (found["format"]["encoding"], found["format"]["delimiter"]) == (plain, ";")
+    assert found["rows"] == 2 and found["format"]["header"] == 3
     form = {**FORM, "users": "2", "error": "50"}
-    given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
-    ready, *_ = items("rehearse", form=form, column="fährt", written=found["format"], **given)
-    assert ready["ready"]["truth"] == [1.0]
-    with pytest.raises(DataError, match=r"Column weg holds values other .* “Count the rows with"):
-        items("rehearse", form=form, column="weg", written=found["format"], **given)
-    asked = {**form, "equals": "rad"}
-    ready, *_ = items("rehearse", form=asked, column="weg", written=found["format"], **given)
-    assert ready["ready"]["absent"] == ["rad"]
-    asked = {**form, "equals": "Rad"}
-    ready, *_ = items("rehearse", form=asked, column="weg", written=found["format"], **given)
-    assert ready["ready"]["absent"] == []
-    with pytest.raises(DataError, match="write the value to count as a number"):
-        items("rehearse", form=asked, column="fährt", written=found["format"], **given)
+    assert rehearsed(form, file, column="0")[0]["ready"]["truth"] == [1.0]
+    with pytest.raises(DataError, match="holds texts, and the question is about numbers"):
+        rehearsed(form, file, column="1")
+    for equals, absent in (("rad", ["rad"]), ("Rad", [])):
+        (ready, *_) = rehearsed({**form, "equals": equals}, file, column="1")
+        assert ready["ready"]["absent"] == absent
+    (ready, *_) = rehearsed({**form, "equals": "Rad"}, file, column="0")
+    assert ready["ready"]["absent"] == ["Rad"]
 
 
 def test_a_file_with_decimal_commas_or_without_rows(tmp_path: Path) -> None:
     file = tmp_path / "zeiten.csv"
-    file.write_text("id;minuten\n1;12,5\n2;7\n3;30,25\n")
-    (found,) = items("look", path=str(file))
-    assert [one["holds"] for one in found["columns"]] == ["whole numbers", "real numbers"]
+    file.write_text('id;minuten\n1;"12,5"\n2;7\n3;30,25\n')
+    found = imported(file)
+    assert [one["holds"] for one in found["columns"]] == ["whole", "real"]
+    assert found["format"]["decimal"] == ","
     form = {**FORM, "question": "real-sum", "users": "3", "error": "900", "high": "60"}
-    given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
-    ready, *_ = items("rehearse", form=form, column="minuten", written=found["format"], **given)
-    assert ready["ready"]["truth"] == [49.75]
-    narrow = {**form, "high": "10"}
-    given["plan"] = plan_json(plan_of(narrow))
+    assert rehearsed(form, file, column="1")[0]["ready"]["truth"] == [49.75]
     with pytest.raises(DataError, match="Column minuten: "):
-        items("rehearse", form=narrow, column="minuten", written=found["format"], **given)
+        rehearsed({**form, "high": "10"}, file, column="1", name="minuten")
+    assert imported(file, decimal=".")["columns"][1]["holds"] == "real"  # it fits in one way only
     file.write_text("id;minuten\n")
     with pytest.raises(DataError, match=r"zeiten\.csv has no rows"):
-        items("look", path=str(file))
+        imported(file)
+
+
+def test_cells_that_do_not_fit_and_empty_ones_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "minutes.csv"
+    cells = ["5", "7", "n/a", "", "9", "4", "3", "8"]
+    file.write_text(
+        "minutes,way,none\n" + "".join(f"{one},{'bus' if one else ''},\n" for one in cells)
+    )
+    minutes, way, none = imported(file)["columns"]
+    assert minutes["odd"] == {"count": 1, "row": 4, "text": "n/a"} and minutes["empty"] == 1
+    assert (way["empty"], none["words"], none["empty"]) == (1, "empty", 8)
+    form = {**FORM, "question": "integer-sum", "users": "4", "error": "400", "largest": "9"}
+    (ready, *_) = rehearsed(form, file, column="0")
+    assert (ready["ready"]["users"], ready["ready"]["truth"]) == (6, [36.0])
+    (ready, *_) = rehearsed(form, file, column="0", empty="value", empty_value="1")
+    assert (ready["ready"]["users"], ready["ready"]["truth"]) == (8, [38.0])
+    with pytest.raises(DataError, match="cannot count as this value"):
+        rehearsed(form, file, column="0", empty="value", empty_value="x")
+    with pytest.raises(DataError, match="All cells of this column are empty"):
+        rehearsed({**form, "question": "count", "equals": "1"}, file, column="2")
+    ways = {**FORM, "question": "histogram", "labels": ["bus", "car"], "users": "4", "error": "90"}
+    (ready, *_) = rehearsed(ways, file, column="1", empty="own")
+    assert ready["ready"]["truth"] == [7.0, 0.0, 1.0] and ready["ready"]["absent"] == ["car"]
+
+
+def test_a_messy_sheet_becomes_a_histogram_by_group(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book, file = openpyxl.Workbook(), tmp_path / "Umfrage.xlsx"
+    book.active.title = "Hinweise"
+    book.active.append(["Bitte nicht verändern"])
+    sheet = book.create_sheet("Daten")
+    for row in (["Wege zur Arbeit"], [], ["Geschlecht", "Weg", "Minuten", "Datum"]):
+        sheet.append(row)
+    for place in range(90):
+        minutes = "12,5" if place % 2 else 7
+        sheet.append(["wm"[place % 2], ("Fuß ", "Rad", None)[place % 3], minutes, "03.01.2026"])
+    book.save(file)
+    found = imported(file)
+    assert (found["rows"], found["format"]["sheet"]) == (90, "Daten")
+    assert [one["words"] for one in found["columns"]] == [
+        "texts",
+        "texts",
+        "numbers with decimals (decimal comma)",
+        "dates (day.month.year)",
+    ]
+    assert found["columns"][1]["empty"] == 30
+    form = {
+        **FORM,
+        "question": "histogram",
+        "labels": ["Fuß", "Rad"],
+        "by_group": True,
+        "groups": ["w", "m"],
+        "users": "60",
+        "error": "40",
+    }
+    ready, *_, last = rehearsed(form, file, column="1", group="0")
+    assert ready["ready"]["truth"] == [15.0] * 4
+    assert last["summary"]["names"] == ["w × Fuß", "w × Rad", "m × Fuß", "m × Rad"]
+    means = {**form, "question": "mean", "low": "0", "high": "20", "error": "15"}
+    (ready, *_) = rehearsed(means, file, column="2", group="0")
+    assert ready["ready"]["truth"] == [7.0, 12.5]
+    file.write_bytes(b"PK\x03\x04 no zip")
+    with pytest.raises(DataError, match=r"cannot be read as a \.xlsx file"):
+        imported(file)
 
 
 @pytest.mark.parametrize("users", ["20000", "20,000", "20 000", "20\u202f000", "2e4"])
@@ -226,7 +347,7 @@ def test_decimals_are_read_as_people_write_them(name: str, text: str, meant: str
 
 def test_the_first_sentence_names_the_people_and_one_message_is_no_messages() -> None:
     plan = plan_of({**FORM, "error": "400", "find": "messages", "epsilon": "8"})
-    assert accuracy_sentence(plan, Fraction("0.95")).startswith("If about 1,000 people take part")
+    assert accuracy_sentence(FORM, plan).startswith("If about 1,000 people take part")
     assert plan.report_size == 1 and "of 1 encrypted message (" in cost_sentence(plan)
 
 
@@ -245,7 +366,7 @@ def test_a_smaller_epsilon_for_the_same_error_is_named() -> None:
     *_, last = items("plan", form=loose, rates=RATES)
     assert float(last["smaller"]["epsilon"]) < 0.2 and last["smaller"]["messages"] > 40
     found = smaller_epsilon(loose)
-    assert found is not None and published_reach(found, 0.95) <= 50
+    assert found is not None and reach_of(FORM, found) <= 50
     assert smaller_epsilon({**FORM, "epsilon": "8", "error": "400"}) is not None  # in few steps
     tight = {**FORM, "epsilon": last["smaller"]["epsilon"], "error": "50"}
     assert smaller_epsilon(tight) is None
@@ -286,7 +407,7 @@ def test_the_report_can_be_read_and_mailed() -> None:
         "Do you bike?",
         "The board",
         "at least 1,000 honest people",
-        "What becomes of the data<td>not written down",
+        "What becomes of the data</th><td>not written down",
         hashlib.sha256(text.encode()).hexdigest(),
     ):
         assert words in page, words
@@ -294,6 +415,11 @@ def test_the_report_can_be_read_and_mailed() -> None:
     assert "data:image/png;base64," in page and "<script" not in page and "http" not in page
     for row in certificate_rows(plan_of(FORM).certificate.to_dict()):
         assert row["left"] in page
+    board, annex = page.split('<section class="annex">')
+    for words in ("Bottom line", "at most 2.7 % sure", "Collusion", "Fake clients", "Small groups"):
+        assert words in board, words
+    assert "signature" in board and "≤" not in board and "e^" not in board
+    assert "impact assessment" in annex and "definitions" in annex
     assert re.search(r"<h2>Published so far</h2>\s*<p>1 batch,", page)
 
 
@@ -306,8 +432,48 @@ def test_every_text_of_the_report_is_escaped() -> None:
     published = {**found.results[0], "result": result}
     written = Written.of(ASKED | {"purpose": words}, text)
     page = report_page(written, [published], trial=True)
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 7  # the name is title and heading
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 12  # wherever shown
     assert "<script" not in page
+
+
+def test_the_page_for_the_public_is_escaped_and_drawn_on_a_fixed_scale(tmp_path: Path) -> None:
+    """The interval of a count has its true width beside all people, whatever the other numbers."""
+    text, found = collected(trial=False)
+    key = KeyFolder(tmp_path).new().public
+    purpose = Purpose(name="<b>Bikes</b>", question="Do you <i>bike</i>?", collector="Town")
+    task = make_task(text, key, purpose, publish_noise=True, shuffler="http://127.0.0.1:1")
+    found = found._replace(task=task, results=[*found.results, {**found.results[0], "number": 2}])
+    page = public_page(ASKED, found, ["results.csv"])
+    assert "&lt;i&gt;bike" in page and "<i>" not in page and "<script" not in page
+    result = found.results[0]["result"]
+    low, high = result["interval"]
+    share = re.search(r'class="span" x1="([\d.]+)%" x2="([\d.]+)%"', page)
+    assert share is not None
+    ends = [(float(end) - 2) / 96 * 1000 for end in share.groups()]
+    assert ends == pytest.approx([min(low, 1000), min(high, 1000)], abs=0.2)
+    assert (
+        page.count('class="trend"') == 1 and task.id.hex() in page and 'href="results.csv"' in page
+    )
+    with pytest.raises(ParameterError, match="wait for the first batch"):
+        public_page(ASKED, found._replace(results=[]))
+
+
+def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
+    file = tmp_path / "words.csv"
+    words = ["sun"] * 1500 + ["rain"] * 900 + [f"word{place}" for place in range(60)]
+    file.write_text("word\n" + "\n".join(words))
+    imported(file)
+    form = {**FORM, "question": "heavy-hitters", "find": "error", "users": "2000", "epsilon": "4"}
+    ready, *runs, last = rehearsed(form, file, column="0")
+    assert ready["ready"]["truth"][:2] == [1500.0, 900.0]
+    summary = last["summary"]
+    assert summary["names"][:2] == ["sun", "rain"] and summary["found"][0] == 12
+    assert summary["found"][-1] < 12 and runs[0]["run"][-1] == [None, None, None]
+    assert summary["rmse"][0] < 100 and summary["held"][0] >= 8
+    few = {**form, "users": "20", "epsilon": "1", "pure": True}
+    why, *offered = items("plan", form=few, rates=RATES)
+    assert "No word would be found" in why["impossible"]
+    assert any("people" in one["suggestion"]["label"] for one in offered)
 
 
 def test_every_file_of_a_trial_says_so() -> None:

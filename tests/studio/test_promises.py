@@ -4,7 +4,6 @@ do."""
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ import numpy as np
 
 from shuffledp import plan_histogram
 from shuffledp.studio.jobs import JOBS, plan_json
-from shuffledp.studio.questions import plan_of
+from shuffledp.studio.questions import plan_of, reach_of
 from shuffledp.studio.words import (
     accuracy_sentence,
     fake_clients_sentences,
     people_sentence,
-    published_reach,
 )
 
 FORM: dict[str, Any] = {
@@ -35,10 +33,10 @@ FORM: dict[str, Any] = {
 
 def test_privacy_holds_for_at_least_and_the_error_for_about() -> None:
     plan = plan_of(FORM, "bounded")
-    said = accuracy_sentence(plan, Fraction("0.95"))
+    said = accuracy_sentence(FORM, plan)
     assert said.startswith("If about 1,000 people") and "at least" not in said
-    near, far = (published_reach(plan, 0.95, people) for people in (1000, 10_000))
-    assert near == published_reach(plan, 0.95) and far > 1.5 * near
+    near, far = (reach_of(FORM, plan, people) for people in (1000, 10_000))
+    assert near == reach_of(FORM, plan) and far > 1.5 * near
     assert f"±{near:g} of the truth" in said and f"±{far:g} for 10,000" in said
     assert "protected if at least 1,000 honest people" in people_sentence(plan)
 
@@ -48,8 +46,9 @@ def test_a_rehearsal_with_more_rows_than_planned_forecasts_their_error(tmp_path:
     plan = plan_of(FORM, "bounded")
     file = tmp_path / "rows.csv"
     file.write_text("bikes\n" + "\n".join(["1", "0"] * 5000))
-    given = {"form": FORM, "plan": plan_json(plan), "path": str(file), "column": "bikes"}
-    ready, *runs, last = list(JOBS["rehearse"](**given, runs="150", written={}))
+    list(JOBS["look"](path=str(file)))
+    given = {"form": FORM, "plan": plan_json(plan), "path": str(file), "chosen": {"column": "0"}}
+    ready, *runs, last = list(JOBS["rehearse"](**given, runs="150"))
     assert (ready["ready"]["users"], ready["ready"]["planned"]) == (10_000, 1000)
     summary = last["summary"]
     assert summary["within"]["share"] > 0.88  # 95 % are forecast for 10,000 people

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from browsers import Browser
-from studio_page import TAB, Page
-from studio_program import Started
+from studio_page import FITS, TAB, Page
+from studio_program import Started, start
 
 import shuffledp
 from shuffledp.service.demo import local_servers
+from shuffledp.studio.kept import FILE
 
-FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+A4_WIDTH, A4_HEIGHT = 680, 1009
+"""The part of an A4 page inside the margins, in pixels of 1/96 inch."""
 
 
 def no_complaints(browser: Browser) -> None:
@@ -26,18 +30,62 @@ def test_a_plan_is_made_changed_defended_and_saved(browser: Browser, studio: Sta
     assert "95 times in 100" in found and "ε = 1" in found and "messages" in found
     plan = json.loads(page.plan())
     assert shuffledp.verify(plan).epsilon == 1 and plan["users"] == 10_000
+    assert "± " in page.text("#example-headline") and "of 10,000 people (41.3 %)" in page.text(
+        "#example-headline"
+    )
+    assert "suspicion that you said yes becomes at most" in page.text("#prior-words")
+    page.usable()
+    page.picture("plan")
+    page.click("#experts summary")
     page.wait_text("#frontier-note", "pure privacy")
     assert browser.run("document.querySelectorAll('#frontier .ours-dot').length") > 5
     assert browser.run("document.querySelectorAll('#frontier path.pure').length") >= 2
     assert "Local randomized response" in browser.run(
         "document.querySelector('#frontier-table').textContent"
     )
-    assert "bounded cell 1, down" in page.text("#certificate")
+    assert "bounded cell 1, down" in browser.run(
+        "document.querySelector('#certificate').textContent"
+    )
     assert "to encrypt a report" in page.wait_text("#fleet", "ms")
-    page.picture("plan")
     page.click("#save-plan")
-    page.click("#save-report")
     no_complaints(browser)
+
+
+def test_an_officer_gets_from_an_empty_page_to_a_printed_board_page(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
+    page = Page(browser, studio)
+    page.write("#name", "Ways to work 2026")
+    page.write("#asked", "Do you bike to work?")
+    page.click("[data-words] summary")
+    page.write("#collector_name", "Town of Example")
+    page.write("#shuffler_name", "University of Example")
+    page.write("#analyzer_name", "Statistics Office")
+    page.write("#decided", "The board, to protect staff")
+    page.write("#users", "3000")
+    page.wait_plan("3,000 honest people")
+    page.slide("#prior", 4)
+    assert "A 50 % suspicion that you said yes becomes at most 73 %" in page.text("#prior-words")
+    assert "a 1 % suspicion becomes at most 2.7 %" in browser.run(
+        "document.querySelector('#epsilon-slide').getAttribute('aria-valuetext')"
+    )
+    report = page.download("#save-report", "report.html", tmp_path)
+    browser.open(report.as_uri())
+    page.usable()
+    board = page.text(".board")
+    for words in ("Town of Example", "at most 2.7 % sure", "can read every answer", "arXiv"):
+        assert words in page.text("main"), words
+    assert "arXiv" not in board and "US census 2020" in board and "signature" in board
+    print_media = {"media": "print", "features": []}
+    browser.call("goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params=print_media)
+    browser.narrow(A4_WIDTH)
+    height = browser.run("document.querySelector('.board').offsetHeight")
+    assert height <= A4_HEIGHT, f"the board's page is {height - A4_HEIGHT} pixels too long for A4"
+    browser.narrow(0)
+    printed = base64.b64decode(browser.call("print", page={"width": 21, "height": 29.7}))
+    assert printed.startswith(b"%PDF")
+    browser.dark(False)
+    page.picture("report")
 
 
 def test_sliders_and_fields_change_the_plan_live(browser: Browser, studio: Started) -> None:
@@ -63,26 +111,30 @@ def test_sliders_and_fields_change_the_plan_live(browser: Browser, studio: Start
 
 
 @pytest.mark.parametrize(
-    "question", ["histogram", "frequencies", "integer-sum", "real-sum", "quantiles"]
+    "question", ["histogram", "frequencies", "integer-sum", "real-sum", "mean", "quantiles"]
 )
 def test_every_question_gets_a_plan(browser: Browser, studio: Started, question: str) -> None:
     page = Page(browser, studio)
     page.wait_plan()
     page.write("#users", "1000")
     page.choose("#question", question)
-    page.write("#error", "900")
+    page.write("#error", "20" if question in ("mean", "quantiles") else "900")
     page.wait_text("#plan-note", "Certified")
-    assert json.loads(page.plan())["query"] in (question, "histogram")  # where that is cheaper
+    asked = {question, "histogram"} | ({"real-sum"} if question == "mean" else set())
+    assert json.loads(page.plan())["query"] in asked  # a histogram where that is cheaper
 
 
 def test_what_cannot_be_planned_is_said_in_words(browser: Browser, studio: Started) -> None:
     page = Page(browser, studio)
     page.wait_plan()
     page.write("#error", "1")
-    assert "Allow an error of 4, or a larger ε" in page.wait_problem("#plan-problem")
+    page.wait_text("#suggestions", "use ±4")
+    page.wait_text("#suggestions", "use ε =")
+    assert browser.run("document.querySelector('#plan-problem').hidden") is True
     assert browser.run("document.querySelector('#save-plan').disabled") is True
-    page.write("#error", "5")
-    page.wait_plan()
+    page.picture("impossible")
+    page.click("#suggestions button")
+    page.wait_plan("±4 of the truth")
     page.write("#users", "many")
     page.wait_text("#plan-problem", "Participants you can count on: write a whole")
     assert browser.run("document.querySelector('#plan-more').hidden") is True
@@ -129,7 +181,9 @@ def test_a_rehearsal_stands_beside_the_truth(
     page.wait("!document.querySelector('#column-part').hidden")
     page.click("#run")
     assert page.wait_problem("#rehearse-problem") == "Choose a column first."
-    page.choose("#column", "bikes")
+    assert "3,000 rows" in page.text("#file-name")
+    assert browser.run("document.querySelectorAll('#preview tbody tr').length") == 20
+    page.choose("#column", "0")
     page.click("#run")
     page.wait_text("#rehearse-note", "Done: 100 runs on 3,000 rows")
     assert "Truth: 1,000." in page.text("#rehearse-verdict")
@@ -144,7 +198,7 @@ def test_a_rehearsal_stands_beside_the_truth(
     page.write("#error", "20")
     page.wait_plan("each answer")
     page.step("rehearse")
-    page.choose("#column", "way")
+    page.choose("#column", "1")
     page.choose("#runs", "20")
     page.click("#run")
     page.wait_text("#rehearse-note", "Done: 20 runs")
@@ -155,26 +209,109 @@ def test_a_rehearsal_stands_beside_the_truth(
     no_complaints(browser)
 
 
+def test_a_messy_german_sheet_becomes_a_histogram_by_group(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book, file = openpyxl.Workbook(), tmp_path / "Umfrage März.xlsx"
+    sheet = book.active
+    for row in (["Wege zur Arbeit"], [], ["Geschlecht", "Weg", "Minuten", "Datum", "leer"]):
+        sheet.append(row)
+    for number in range(600):
+        way = ("Fuß ", "Rad", None, "Bus")[number % 4]
+        minutes = "k. A." if number == 20 else "12,5" if number % 2 else 7
+        sheet.append(["wm"[number % 2], way, minutes, "03.01.2026", None])
+    book.save(file)
+    page = Page(browser, studio)
+    page.wait_plan()
+    page.choose("#question", "histogram")
+    page.click("#by_group")
+    page.write("#users", "400")
+    page.write("#error", "40")
+    page.wait_text("#plan-note", "Certified")
+    page.step("rehearse")
+    page.keys("#file", str(file))
+    page.wait("!document.querySelector('#column-part').hidden")
+    assert "header in row 3" in page.text("#format-part summary")
+    page.choose("#column", "1")
+    page.choose("#group-column", "0")
+    assert "150 rows are empty" in page.text("#empty-title")
+    page.click("#take-answers")
+    page.click("#take-groups")
+    page.wait("!document.querySelector('#run').disabled")
+    page.picture("import")
+    page.choose("#runs", "20")
+    page.click("#run")
+    page.wait_text("#rehearse-note", "Done: 20 runs on 450 rows")
+    assert browser.run("document.querySelectorAll('#rehearse-table tbody tr').length") == 6
+    page.step("plan")
+    page.click("#by_group")
+    page.choose("#question", "mean")
+    page.write("#error", "20")
+    page.wait_text("#plan-note", "Certified")
+    page.step("rehearse")
+    page.choose("#column", "2")
+    assert "row 24: “k. A.”" in page.text("#column-note")
+    page.choose("#column", "4")
+    page.click("#run")
+    assert "All cells of this column are empty" in page.wait_problem("#rehearse-problem")
+    no_complaints(browser)
+
+
+def test_two_tabs_and_a_reload_keep_each_ones_file(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text(f"{name}\n" + "1\n0\n" * 400)
+    page = Page(browser, studio)
+    page.wait_plan()
+    page.write("#users", "800")
+    page.wait_plan("800 honest people")
+    page.step("rehearse")
+    page.keys("#file", str(tmp_path / "one.csv"))
+    page.wait_text("#file-name", "one.csv: 800 rows")
+    first = browser.tab()
+    browser.turn_to(browser.new_tab())
+    browser.open(f"{studio.address}/#rehearse")
+    page.wait("document.querySelector('#file')")
+    page.keys("#file", str(tmp_path / "two.csv"))
+    page.wait_text("#file-name", "two.csv: 800 rows")
+    browser.close_tab()
+    browser.turn_to(first)
+    page.choose("#runs", "20")
+    page.click("#run")
+    page.wait_text("#rehearse-verdict", "Truth: 400.")
+    browser.run("location.reload()")
+    page.wait_text("#file-name", "one.csv: 800 rows")
+    page.wait_text("#rehearse-verdict", "Truth: 400.")
+    page.step("collect")
+    browser.run("history.back()")
+    page.wait("!document.querySelector('#rehearse').hidden")
+    assert "Truth: 400." in page.text("#rehearse-verdict")
+
+
 def test_bad_files_and_wrong_columns_get_a_sentence(
     browser: Browser, studio: Started, tmp_path: Path
 ) -> None:
-    good, torn, other = tmp_path / "good.csv", tmp_path / "torn.parquet", tmp_path / "list.txt"
+    good, torn, other = tmp_path / "good.csv", tmp_path / "torn.parquet", tmp_path / "picture.png"
     good.write_text(CSV)
     torn.write_bytes(b"PAR1" + bytes(200))
-    other.write_text("hello\n")
+    other.write_bytes(b"\x89PNG")
     page = Page(browser, studio)
     page.wait_plan()
     page.step("rehearse")
     page.keys("#file", str(torn))
-    assert "torn.parquet cannot be read as Parquet" in page.wait_problem("#rehearse-problem")
+    assert "torn.parquet cannot be read as a .parquet file" in page.wait_problem(
+        "#rehearse-problem"
+    )
     page.keys("#file", str(other))
-    page.wait_text("#rehearse-problem", "list.txt must end in .csv")
+    page.wait_text("#rehearse-problem", "picture.png cannot be read: the studio reads .xlsx")
     assert str(tmp_path) not in page.text("#rehearse-problem")
     page.keys("#file", str(good))
     page.wait("!document.querySelector('#column-part').hidden")
-    page.choose("#column", "way")
+    page.choose("#column", "1")
     page.click("#run")
-    assert "true/false or 0/1" in page.wait_problem("#rehearse-problem")
+    assert "This column holds texts" in page.wait_problem("#rehearse-problem")
     page.write("#equals", "Bike")
     page.click("#run")
     page.wait_text("#rehearse-verdict", "No row holds “Bike”")
@@ -188,7 +325,9 @@ def test_bad_files_and_wrong_columns_get_a_sentence(
     assert browser.run("document.querySelector('#rehearse .columns').scrollWidth") <= 400
 
 
-def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started) -> None:
+def test_a_collection_is_tried_on_this_machine(
+    browser: Browser, studio: Started, tmp_path: Path
+) -> None:
     page = Page(browser, studio)
     page.wait_plan()
     page.write("#name", "Who bikes to work?")
@@ -206,6 +345,12 @@ def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started
     )
     assert sum(truth) == 20 and all(0 <= one <= 20 for one in truth)  # half of the 40 say yes
     page.wait("document.querySelectorAll('.chips .published').length == 2")
+    for row in browser.run(
+        "[...document.querySelectorAll('#results-table tbody tr')].map(one => [...one.cells].map("
+        "cell => cell.innerText))"
+    ):
+        low, high = map(float, row[3].split(" … "))
+        assert row[1] == "yes" and max(low, 0) <= max(float(row[2]), 0) <= high and low < high
     page.picture("collect")
     for kind, begins in {
         "results.json": "[",
@@ -223,6 +368,10 @@ def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started
         )
         assert found[0] == 200 and found[1].startswith(begins), kind
         assert ("simulated people" in found[1]) == (kind not in ("task.json", "results.png")), kind
+    page.usable()
+    archive = page.download("[data-export='public.zip']", "public.zip", tmp_path)
+    with ZipFile(archive) as files:
+        files.extractall(tmp_path)
     page.click("#stop")
     page.wait_text("#collect-note", "Stopped")
     assert browser.run("document.querySelectorAll('#results-table tbody tr').length") == 2
@@ -230,11 +379,25 @@ def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started
     browser.open(f"{studio.address}/#collect")
     page.wait("document.querySelectorAll('#results-table tbody tr').length == 2")
     no_complaints(browser)
+    browser.open((tmp_path / "index.html").as_uri())
+    page.usable()
+    assert "Entry 1 of 1 in the public log" in page.text("main")
+    assert "20 people took part" in page.text("main") and "0 % to 100 %" in page.text("caption")
+    assert browser.run("document.querySelectorAll('svg.trend .dot').length") == 2
+    assert browser.run("[...document.links].map(one => one.getAttribute('href'))") == [
+        "results.csv",
+        "results.json",
+        "task.json",
+        "log-entry.json",
+    ]
+    assert all((tmp_path / name).exists() for name in ("results.csv", "log-entry.json"))
+    page.picture("public")
 
 
-def test_a_task_is_registered_at_servers_that_run_elsewhere(
-    browser: Browser, studio: Started, tmp_path: Path
+def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
+    browser: Browser, tmp_path: Path
 ) -> None:
+    studio = start(tmp_path / "data")
     page = Page(browser, studio)
     page.wait_plan()
     page.step("collect")
@@ -252,7 +415,26 @@ def test_a_task_is_registered_at_servers_that_run_elsewhere(
         page.wait_text("#have", "About 0 of 10,081 reports")
         assert page.value("#shuffler_token") == ""
         assert "ledger decides" in page.text("#budget")
+        studio.stop()
+        again = start(studio.data)
+        page = Page(browser, again)
+        page.step("collect")
+        page.wait_text("#have", "About 0 of 10,081 reports")
+        assert "Collection without a name: began" in page.wait_text("#kept", "shown on this page")
+        page.click("#stop")
+        page.wait_text("#collect-note", "Stopped")
+        page.wait("document.querySelectorAll('#kept button').length == 2")
+        page.click("#kept button")
+        page.wait_text("#kept", "shown on this page")
+        page.wait_text("#collect-note", "bytes per report")
+        page.usable()
+        page.picture("found-again")
+        kept = (studio.data / "shuffledp" / FILE).read_text()
+        assert not any(token in kept for token in servers.collector_tokens.values())
     page.wait_text("#collect-problem", "does not answer")
+    page.click("#kept button")
+    page.wait("document.querySelector('#kept-part').hidden")
+    again.stop()
 
 
 def test_the_page_can_be_used_without_a_mouse_and_in_the_dark(
@@ -274,7 +456,6 @@ def test_the_page_can_be_used_without_a_mouse_and_in_the_dark(
         browser.dark(dark)
         assert browser.run(LEAST_CONTRAST) >= 4.5, f"dark: {dark}"
     page.step("plan")
-    page.wait_text("#frontier-note", "pure privacy")
     page.picture("dark")
     browser.dark(False)
     for width in (1000, 500):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
+from axe import accessible
 from browsers import Browser
 from studio_program import Started
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # WebDriver's own name for a reference
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 CONTROL_A, TAB, RIGHT = "\ue009a\ue000", "\ue004", "\ue014"
 
 
@@ -96,6 +99,29 @@ class Page:
     def plan(self) -> Any:
         """The plan's JSON as the page would save it."""
         return self.browser.work("return (await import('/page/plan.js')).state.plan.json")
+
+    def download(self, css: str, name: str, folder: Path) -> Path:
+        """Clicks a button that saves a file; gives the file."""
+        where = {"behavior": "allow", "downloadPath": str(folder)}
+        self.browser.call("goog/cdp/execute", cmd="Browser.setDownloadBehavior", params=where)
+        self.click(css)
+        for _ in range(300):
+            if (folder / name).exists():
+                return folder / name
+            time.sleep(0.1)
+        raise AssertionError(f"{name} was not saved")
+
+    def usable(self) -> None:
+        """Nothing is wrong with the page for people who see little or use no mouse: in light and
+        dark, and 400 pixels wide."""
+        for dark in (False, True):
+            self.browser.dark(dark)
+            assert accessible(self.browser) == []
+        self.browser.dark(False)
+        self.browser.narrow(400)
+        assert self.browser.run(FITS), "the page is wider than 400 pixels"
+        assert accessible(self.browser) == []
+        self.browser.narrow(0)
 
     def picture(self, name: str) -> None:
         """A screenshot for the documents, written only where SHUFFLEDP_FIGURES=1 asks for it."""

@@ -16,6 +16,8 @@ class Started:
 
     link: str
     process: subprocess.Popen[str]
+    data: Path
+    """The folder with what it keeps."""
     entered: bool = False
     """Whether the link was used."""
 
@@ -26,6 +28,8 @@ class Started:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 def start(data: Path, browser: Path | None = None) -> Started:
@@ -39,4 +43,4 @@ def start(data: Path, browser: Path | None = None) -> Started:
         env={**os.environ, "XDG_DATA_HOME": str(data), "BROWSER": str(browser or "")},
     )
     assert process.stdout is not None
-    return Started(json.loads(process.stdout.readline())["link"], process)
+    return Started(json.loads(process.stdout.readline())["link"], process, data)

@@ -115,7 +115,7 @@ def _cell_and_padding(args: argparse.Namespace, query: AnyQuery) -> dict[str, An
     """The options `--cell` and `--padded`, where the planner has a choice."""
     planner = query.declaration.planner
     assert planner is not None
-    if "cell" in inspect.signature(planner).parameters:
+    if "padded" in inspect.signature(planner).parameters:
         return {"cell": args.cell, "padded": args.padded}
     if args.cell != BEST:
         raise ParameterError(f"{query.name} has one kind of cell; leave --cell out.")

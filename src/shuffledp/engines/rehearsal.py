@@ -65,7 +65,8 @@ class Rehearsal(Generic[R]):
         if self.noise_shares:
             batch += protocol.top_up(self.noise_shares, entropy)
         result = plan.analyze(protocol.release(batch), float(self._query.confidence))
-        return self._query.finish(of_reports(protocol, result, self.noise_shares, self.users))
+        shown = self._query.finish(of_reports(protocol, result, self.noise_shares, self.users))
+        return self._query.beside_truth(shown, self._values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +100,14 @@ class Comparison:
 
     @property
     def rmse(self) -> Floats:
-        """The root mean squared error of each number over all runs."""
-        return np.asarray(np.sqrt(np.mean(self.errors**2, axis=0)))
+        """The root mean squared error of each number over the runs that found it."""
+        squares = np.where(self.found, self.errors, 0.0) ** 2
+        return np.asarray(np.sqrt(squares.sum(axis=0) / np.maximum(self.found.sum(axis=0), 1)))
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Which numbers the results have: all, except words that were not found."""
+        return ~np.isnan(self.estimates)
 
     @property
     def held(self) -> NDArray[np.bool_]:
@@ -109,4 +116,4 @@ class Comparison:
 
     def within(self, error: float) -> float:
         """The fraction of all estimates that are at most `error` away from the truth."""
-        return float(np.mean(np.abs(self.errors) <= error))
+        return float((np.abs(self.errors) <= error).sum() / max(self.found.sum(), 1))

@@ -86,6 +86,13 @@ class StudioWords:
     """Targets of plans that show what is possible, smallest error first; None: the usual ones."""
     without: tuple[str, ...] = ()
     """Arguments of the planner that the form leaves at their defaults."""
+    secret: str = "you gave a certain answer"
+    """What someone may suspect of you, for the sentence about ε."""
+    finds_words: bool = False
+    """Whether the result says which answers there are."""
+    of_one: str = "sum"
+    """What its error is the error of: a "sum" over all users, their "mean", or a "value" among
+    theirs, such as the median."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,6 +331,11 @@ class Query(QueryOptions, ABC, Generic[R]):
         """The true answers, one for each row of the result, from all prepared values. They are not
         private: only a rehearsal, whose caller holds all values, shows them."""
         raise ParameterError(f"The true answer to {self.name} is not known here; rehearse another.")
+
+    def beside_truth(self, result: R, values: Values) -> R:
+        """The result with a row for each true answer, in their order; a row that the result does
+        not have is not a number."""
+        return result
 
     def step(self) -> Fraction:
         """By how much one user can change the true answer at most."""

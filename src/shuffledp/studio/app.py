@@ -31,14 +31,26 @@ PAGE = Path(__file__).with_name("page")
 QUERIES_SCRIPT = "queries.js"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 MOST_FORM_BYTES = 16 << 20
+MOST_TABS, MOST_TAB_NAME = 20, 40
+FORMATS = ("encoding", "delimiter", "decimal", "sheet")
+
+
+class Tab:
+    """What belongs to one tab of the browser: its file, and its newest job of each kind."""
+
+    def __init__(self, workers: WorkerPool) -> None:
+        self.uploads = Uploads()
+        self.latest = {name: LatestJob(workers) for name in JOBS}
+        self.found: dict[str, Any] = {}
+        """What is known about its file."""
 
 
 class Studio:
     """The state of one running studio."""
 
     def __init__(self) -> None:
-        self.workers, self.uploads, self.running = WorkerPool(), Uploads(), Running()
-        self.latest = {name: LatestJob(self.workers) for name in JOBS}
+        self.workers, self.running = WorkerPool(), Running()
+        self._tabs: dict[str, Tab] = {}
         self.rates: dict[str, Any] | None = None
         """How fast this machine encrypts and opens messages, once measured."""
 
@@ -59,6 +71,8 @@ class Studio:
             Route("/api/plan", self.answer_plan, methods=["POST"]),
             Route("/api/frontier", self.answer_frontier, methods=["POST"]),
             Route("/api/upload", self.answer_upload, methods=["POST"]),
+            Route("/api/file", self.answer_file),
+            Route("/api/format", self.answer_format, methods=["POST"]),
             Route("/api/sample", self.answer_sample, methods=["POST"]),
             Route("/api/forget", self.answer_forget, methods=["POST"]),
             Route("/api/rehearse", self.answer_rehearse, methods=["POST"]),
@@ -66,61 +80,94 @@ class Studio:
             Route("/api/connect", self.answer_connect, methods=["POST"]),
             Route("/api/progress", self.answer_progress),
             Route("/api/stop", self.answer_stop, methods=["POST"]),
+            Route("/api/collections", self.answer_collections),
+            Route("/api/watch", self.answer_watch, methods=["POST"]),
+            Route("/api/unwatch", self.answer_unwatch, methods=["POST"]),
             Route("/api/export/{kind}", self.answer_export, methods=["POST"]),
         ]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False
         return app
 
+    def tab(self, request: Request) -> Tab:
+        """The tab that a request comes from; the file of the oldest of too many is removed."""
+        name = request.headers.get("x-tab", "")[:MOST_TAB_NAME]
+        tab = self._tabs.pop(name, None) or Tab(self.workers)
+        self._tabs[name] = tab  # the newest is the last
+        while len(self._tabs) > MOST_TABS:
+            self._tabs.pop(next(iter(self._tabs))).uploads.close()
+        return tab
+
     async def close(self) -> None:
         """Ends all work and removes all files."""
         await asyncio.to_thread(self.running.close)
         await self.workers.close()
-        self.uploads.close()
+        for tab in self._tabs.values():
+            tab.uploads.close()
 
     # plans
 
     async def answer_plan(self, request: Request) -> Response:
         """Plans for a form, line by line."""
         form = await _object(request)
-        return self._stream("plan", {"form": form, "rates": self.rates})
+        return self._stream(self.tab(request), "plan", {"form": form, "rates": self.rates})
 
     async def answer_frontier(self, request: Request) -> Response:
         """Error against messages, line by line."""
-        return self._stream("frontier", {"form": await _object(request)})
+        return self._stream(self.tab(request), "frontier", {"form": await _object(request)})
 
     # rehearsals
 
     async def answer_upload(self, request: Request) -> Response:
         """Takes a file; returns its columns."""
-        encoding = request.headers.get("x-encoding") or None
-        return await self._columns(await self.uploads.receive(request), encoding)
+        tab = self.tab(request)
+        return await self._columns(tab, await tab.uploads.receive(request))
 
-    async def answer_sample(self, _: Request) -> Response:
+    async def answer_sample(self, request: Request) -> Response:
         """Takes the bundled sample; returns its columns."""
-        sample = commute()
-        return await self._columns(self.uploads.keep(sample.name, sample.read_bytes()))
+        sample, tab = commute(), self.tab(request)
+        return await self._columns(tab, tab.uploads.keep(sample.name, sample.read_bytes()))
 
-    async def _columns(self, path: Path, encoding: str | None = None) -> Response:
+    async def answer_file(self, request: Request) -> Response:
+        """What is known about the file of this tab, for a page that was loaded again."""
+        return JSONResponse(self.tab(request).found)
+
+    async def answer_format(self, request: Request) -> Response:
+        """Reads the uploaded file again, with another encoding, delimiter, decimal sign or
+        sheet."""
+        asked = await _object(request)
+        chosen = {name: str(asked[name]) for name in FORMATS if asked.get(name)}
+        tab = self.tab(request)
+        return await self._columns(tab, tab.uploads.required(), chosen)
+
+    async def _columns(
+        self, tab: Tab, path: Path, chosen: dict[str, str] | None = None
+    ) -> Response:
         """The columns of an uploaded file; one that cannot be read is removed again."""
+        tab.found = {}
         try:
-            found = await self._answers("look", {"path": str(path), "encoding": encoding})
+            found = await self._answers(tab, "look", {"path": str(path), "chosen": chosen})
         except ShuffleDPError:
-            self.uploads.forget()
+            if not chosen:
+                tab.uploads.forget()
             raise
-        return JSONResponse({"name": path.name, **found[0]})
+        tab.found = {"name": path.name, **found[0]}
+        return JSONResponse(tab.found)
 
-    async def answer_forget(self, _: Request) -> Response:
+    async def answer_forget(self, request: Request) -> Response:
         """Removes the uploaded file."""
-        self.uploads.forget()
+        tab = self.tab(request)
+        tab.uploads.forget()
+        tab.found = {}
         return JSONResponse({})
 
     async def answer_rehearse(self, request: Request) -> Response:
         """Many runs on the uploaded file, line by line."""
         asked = await _object(request)
-        given = {name: asked.get(name) for name in ("form", "plan", "column", "runs", "written")}
-        given["path"] = str(self.uploads.required())
-        return self._stream("rehearse", given)
+        given = {name: asked.get(name) for name in ("form", "plan", "runs", "chosen")}
+        tab = self.tab(request)
+        given["path"] = str(tab.uploads.required())
+        return self._stream(tab, "rehearse", given)
 
     # collecting
 
@@ -129,7 +176,7 @@ class Studio:
         asked = await _object(request)
         people = str(whole_number(asked, "people", least=2, most=MOST_DEVICES))
         form = {**asked.get("form", {}), "users": people}
-        planned = (await self._answers("trial", {"form": form}))[0]
+        planned = (await self._answers(self.tab(request), "trial", {"form": form}))[0]
         await asyncio.to_thread(self.running.start_trial, asked, planned["json"])
         return JSONResponse({"cautions": planned["cautions"]}, 201)
 
@@ -148,6 +195,22 @@ class Studio:
         await asyncio.to_thread(self.running.stop)
         return JSONResponse({})
 
+    async def answer_collections(self, _: Request) -> Response:
+        """The collections at running servers that were started here."""
+        return JSONResponse(self.running.collections())
+
+    async def answer_watch(self, request: Request) -> Response:
+        """Watches a collection of the list again."""
+        asked = await _object(request)
+        await asyncio.to_thread(self.running.watch, str(asked.get("id")))
+        return JSONResponse({})
+
+    async def answer_unwatch(self, request: Request) -> Response:
+        """Takes a collection off the list."""
+        asked = await _object(request)
+        await asyncio.to_thread(self.running.forget, str(asked.get("id")))
+        return JSONResponse({})
+
     async def answer_export(self, request: Request) -> Response:
         """A file to keep: results or the report."""
         kind = request.path_params["kind"]
@@ -162,19 +225,19 @@ class Studio:
         saved = {"Content-Disposition": f'attachment; filename="{kind}"'}
         return Response(content, media_type=media_type, headers=saved)
 
-    async def _answers(self, job: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+    async def _answers(self, tab: Tab, job: str, given: dict[str, Any]) -> list[dict[str, Any]]:
         """All items of a short job."""
         try:
-            return [item async for item in self.latest[job].run(job, given)]
+            return [item async for item in tab.latest[job].run(job, given)]
         except Outdated:
             raise Problem(409, "outdated", "A newer request replaced this one.") from None
 
-    def _stream(self, job: str, given: dict[str, Any]) -> Response:
+    def _stream(self, tab: Tab, job: str, given: dict[str, Any]) -> Response:
         """The items of a job as lines of JSON; the last line says how it ended."""
 
         async def lines() -> AsyncIterator[bytes]:
             try:
-                async with contextlib.aclosing(self.latest[job].run(job, given)) as items:
+                async with contextlib.aclosing(tab.latest[job].run(job, given)) as items:
                     async for item in items:
                         self.rates = item.pop("rates", self.rates)
                         yield _line(item)

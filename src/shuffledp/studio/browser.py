@@ -13,7 +13,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from platformdirs import user_data_path
+from shuffledp.studio.kept import data_folder
 
 REDIRECT = """<!doctype html>
 <html lang="en">
@@ -28,9 +28,9 @@ REDIRECT = """<!doctype html>
 
 def redirect_file(link: str) -> Path:
     """A page that leads to the link, in a file that only this user can read."""
-    folder = user_data_path("shuffledp", appauthor=False)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(prefix="studio-", suffix=".html", dir=folder)  # mode 0600
+    handle, name = tempfile.mkstemp(
+        prefix="studio-", suffix=".html", dir=data_folder()
+    )  # mode 0600
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(REDIRECT.format(link=html.escape(link)))
     return Path(name)

@@ -10,9 +10,17 @@ from shuffledp.numbers.exact import show
 from shuffledp.plans.checks import SMALLEST_EPSILON
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import reach
-from shuffledp.studio.fields import Form, number
-from shuffledp.studio.questions import best_plan, confidence_of, epsilon_of, error_of, question_of
-from shuffledp.studio.words import published_reach, short
+from shuffledp.studio.fields import Form
+from shuffledp.studio.questions import (
+    best_plan,
+    confidence_of,
+    epsilon_of,
+    error_of,
+    question_of,
+    reach_of,
+    wanted_error,
+)
+from shuffledp.studio.words import short
 
 LARGE_EPSILON = 4
 """Above this the guarantee says little about one person (docs/how-to/choose-epsilon.md)."""
@@ -23,19 +31,19 @@ WORTH_SAYING = Fraction(9, 10)
 
 def cautions(form: Form, plan: Plan[Any]) -> list[str]:
     """A sentence or two for each weakness of a plan."""
-    found, often = [], confidence_of(form)
+    found = []
     if plan.epsilon > LARGE_EPSILON:
         found.append(
             f"ε = {show(plan.epsilon)} is large: above {LARGE_EPSILON} the guarantee protects a "
             "single person little. Write down why it is needed, or ask for less accuracy."
         )
-    error, most = published_reach(plan, float(often)), plan.users * question_of(form).each(form)
+    error, most = reach_of(form, plan), question_of(form).span(form)
     if form["find"] != "error":
-        error = max(error, float(number(form, "error")))
+        error = max(error, float(wanted_error(form)))
     if 2 * error >= most:
         found.append(
             f"An error of {short(error)} is at least half of the largest possible answer "
-            f"({short(float(most))}): a guess without any data would be as good. Ask more people, "
+            f"({short(most)}): a guess without any data would be as good. Ask more people, "
             "or ask for a smaller error."
         )
     return found
@@ -44,7 +52,7 @@ def cautions(form: Form, plan: Plan[Any]) -> list[str]:
 def smaller_epsilon(form: Form) -> Plan[Any] | None:
     """A plan that keeps the form's error with nearly the least ε, at any cost in messages; None if
     that is not clearly below the form's ε, or if the form does not give ε."""
-    if form["find"] != "messages" or "epsilon" not in question_of(form).words.finds:
+    if form["find"] != "messages" or "epsilon" not in question_of(form).finds(form):
         return None
     allowed, often = float(error_of(form)), float(confidence_of(form))
     given = epsilon = epsilon_of(form)

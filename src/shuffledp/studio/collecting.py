@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from platformdirs import user_data_path
-
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_everywhere
+from shuffledp.studio.examples import answer_lines, answer_range
+from shuffledp.studio.fields import Form
+from shuffledp.studio.kept import data_folder
 from shuffledp.studio.words import Rows
 from shuffledp.tasks.keys import PublicKey
-from shuffledp.tasks.results import result_lines
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import NOT_NAMED, Operators, Task
@@ -50,6 +51,11 @@ class Purpose:
     def title(self) -> str:
         """The name, for a heading."""
         return self.name or self.question or UNNAMED
+
+    @property
+    def asker(self) -> str:
+        """Who asks, in words."""
+        return self.collector or NOT_WRITTEN
 
     @property
     def operators(self) -> Operators:
@@ -141,9 +147,7 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[S
 
 def collector_key() -> SigningKey:
     """The key with which this person signs tasks, in their data folder; created on first use."""
-    folder = user_data_path("shuffledp", appauthor=False)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = folder / "collector-signing.json"
+    file = data_folder() / "collector-signing.json"
     return SigningKey.load(file) if file.exists() else SigningKey.create(file)
 
 
@@ -158,7 +162,7 @@ def server_urls(asked: Mapping[str, Any]) -> ServerUrls:
     return ServerUrls(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
 
 
-def progress(servers: ServerUrls, task: Task) -> Facts:
+def progress(servers: ServerUrls, task: Task, form: Form) -> Facts:
     """The progress of a task: waiting reports, batches, results with intervals, and their ε. The
     servers of a trial say it exactly, others as coarsely and as late as to everybody."""
     name = task.id.hex()
@@ -173,10 +177,19 @@ def progress(servers: ServerUrls, task: Task) -> Facts:
         "need": at_shuffler["need"],
         "exact": bool(servers.operator_token),
         "batches": _batches(at_shuffler["batches"], arrived),
-        "results": [_shown(result) for result in results],
+        "results": [_shown(result, form) for result in results],
+        "scale": answer_range(form, max((one["reports"] for one in results), default=2)),
         "published": results,
         "spent": show(len(results) * task.protocol.epsilon),
     }
+
+
+def log_proof(servers: ServerUrls, task: Task) -> TaskProof:
+    """The proof that the task is in the public log, as the shuffler gives it, checked."""
+    answer = call("GET", f"{servers.shuffler}/tasks/{task.id.hex()}/proof")
+    proof = TaskProof.from_json(answer.content)
+    proof.check(task.id)
+    return proof
 
 
 def _at_shuffler(servers: ServerUrls, name: str) -> Facts:
@@ -203,11 +216,13 @@ def _batches(sent: list[Facts], received: list[Facts]) -> list[Facts]:
     ]
 
 
-def _shown(result: Mapping[str, Any]) -> Facts:
+def _shown(result: Mapping[str, Any], form: Form) -> Facts:
     return {
         "number": result["number"],
         "reports": result["reports"],
         "confidence": result["result"]["confidence"],
         "implausible": result["implausible"],
-        "lines": [list(line) for line in result_lines(result["result"])],
+        "lines": [
+            [line.label, line.estimate, line.low, line.high] for line in answer_lines(form, result)
+        ],
     }

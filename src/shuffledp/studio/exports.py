@@ -1,5 +1,5 @@
-"""Files to save: published results as JSON, CSV and PNG, the task, and the report. Those of a trial
-are marked as such."""
+"""Files to save: published results as JSON, CSV, PNG and a page for the public, the task, and the
+report. Those of a trial are marked as such."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.plots.results import published_png
+from shuffledp.studio.public_page import public_zip
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
 from shuffledp.tasks.results import results_csv
@@ -45,9 +46,26 @@ def _report(asked: Asked, collected: Collected) -> bytes:
     if collected.task is None:
         raise ParameterError("There is no collection yet; start one in the third step.")
     noise = collected.task.publish_shares > 0
-    began = {**asked, "form": collected.form, "publish_noise": noise}
+    purpose = _purpose(asked, collected)
+    began = {"form": collected.form, "purpose": purpose, "publish_noise": noise}
     written = Written.of(began, collected.plan)
     return report_page(written, collected.results, trial=collected.trial).encode()
+
+
+def _public(asked: Asked, collected: Collected) -> bytes:
+    """The page for the public with its files."""
+    files = {"results.csv": _csv(asked, collected), "results.json": _json(asked, collected)}
+    if collected.task is not None:
+        files["task.json"] = collected.task.canonical()
+    if collected.proof is not None:
+        files["log-entry.json"] = collected.proof.to_json().encode()
+    return public_zip({**asked, "purpose": _purpose(asked, collected)}, collected, files)
+
+
+def _purpose(asked: Asked, collected: Collected) -> dict[str, Any]:
+    """The words of the first step: as they are now, else as they were when the collection began."""
+    typed = {name: text for name, text in (asked.get("purpose") or {}).items() if text}
+    return {**collected.purpose, **typed}
 
 
 EXPORTS: dict[str, tuple[str, Callable[[Asked, Collected], bytes]]] = {
@@ -55,6 +73,7 @@ EXPORTS: dict[str, tuple[str, Callable[[Asked, Collected], bytes]]] = {
     "results.csv": ("text/csv", _csv),
     "results.png": ("image/png", _png),
     "task.json": ("application/json", _task),
+    "public.zip": ("application/zip", _public),
     "report.html": ("text/html", _report),
 }
 """Every file by its name: its media type, and the function that makes it."""

@@ -12,26 +12,24 @@ from shuffledp.numbers.exact import show
 from shuffledp.plans.fleet import Rates, fleet
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.cautions import cautions, smaller_epsilon
+from shuffledp.studio.examples import example
 from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier
 from shuffledp.studio.questions import (
-    best_plan,
-    confidence_of,
+    epsilon_of,
     noise_shares,
     plan_of,
     question_of,
     quick_plan,
+    reach_of,
     users_of,
 )
 from shuffledp.studio.rehearsing import look, rehearse
+from shuffledp.studio.suggesting import suggestions
 from shuffledp.studio.words import (
-    accuracy_sentence,
     certificate_rows,
-    cost_sentence,
-    epsilon_sentence,
-    people_sentence,
     plan_facts,
-    published_reach,
+    plan_sentences,
     short,
     size,
     trust_rows,
@@ -58,10 +56,15 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
         yield {"plan": _shown(form, plan), "final": pure}
     except PlanningError as error:
         if pure:
-            raise PlanningError(_with_what_is_possible(form, error)) from None
+            yield from _impossible(form, error)
+            return
         yield {"note": "The first kind of noise cannot do this; trying the other one."}
     if not pure:
-        plan = _cheaper(form, plan)
+        try:
+            plan = _cheaper(form, plan)
+        except PlanningError as error:
+            yield from _impossible(form, error)
+            return
         yield {"plan": _shown(form, plan), "final": True}
     assert plan is not None
     yield from _fleet(plan, None if rates is None else Rates(**rates))
@@ -74,9 +77,9 @@ def _cheaper(form: Form, plan: Plan[Any] | None) -> Plan[Any]:
     """The better of a plan and the best plan with any kind of noise."""
     try:
         best = plan_of(form)
-    except PlanningError as error:
+    except PlanningError:
         if plan is None:
-            raise PlanningError(_with_what_is_possible(form, error)) from None
+            raise
         return plan
     return best if plan is None or _better(form, best, plan) else plan
 
@@ -90,38 +93,34 @@ def _better(form: Form, one: Plan[Any], other: Plan[Any]) -> bool:
     return one.report_size < other.report_size
 
 
-def _with_what_is_possible(form: Form, error: PlanningError) -> str:
-    """The refusal, with the least error that this ε allows."""
-    if form["find"] != "messages":
-        return str(error)
-    best, often = best_plan(form), confidence_of(form)
-    least = published_reach(best, float(often))
-    added = "; half of that noise is the analyzer's own" if noise_shares(form, best.users) else ""
-    return (
-        f"With ε = {show(best.epsilon)} no protocol in this model can do much better than "
-        f"±{short(least)}, {show(100 * often)} times in 100{added}. Allow an error of "
-        f"{short(least)}, or a larger ε."
-    )
+def _impossible(form: Form, error: PlanningError) -> Iterator[Item]:
+    """Why there is no such plan, then each target that can be reached."""
+    why = str(error)
+    if form["find"] == "messages":
+        why = (
+            f"No plan with ε = {show(epsilon_of(form))} is as accurate as that for "
+            f"{users_of(form):,} people. These targets can be reached:"
+        )
+    yield {"impossible": why}
+    for one in suggestions(form):
+        yield {"suggestion": one}
 
 
 def _shown(form: Form, plan: Plan[Any]) -> Item:
     """A plan as the page shows it."""
-    often, f = confidence_of(form), plan.forecast
+    f = plan.forecast
     return {
         "json": plan_json(plan),
-        "sentences": [
-            accuracy_sentence(plan, often),
-            people_sentence(plan),
-            cost_sentence(plan),
-            epsilon_sentence(plan.epsilon, plan.padding),
-        ],
+        "sentences": plan_sentences(form, plan),
         "cautions": cautions(form, plan),
         "facts": plan_facts(plan),
         "trust": trust_rows(bool(noise_shares(form, plan.users))),
         "certificate": certificate_rows(plan.certificate.to_dict()),
         "query": question_of(form).name,
         "epsilon": show(plan.epsilon),
-        "error": published_reach(plan, float(often)),
+        "error": reach_of(form, plan),
+        "span": question_of(form).span(form),
+        "example": example(form, plan),
         "messages": plan.report_size,
         "average": f.messages_per_user,
         "rmse": f.rmse,

@@ -1,98 +1,64 @@
-"""Many runs of the page's query on an uploaded file, compared with the true answer."""
+"""Many runs of the page's query on an imported file, compared with the true answer."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from shuffledp.data.arrays import ColumnType
-from shuffledp.data.columns import Column, FileFormat, column_of
-from shuffledp.data.files import FILE_KINDS, TEXT_FILES, file_columns
-from shuffledp.data.sources import Source
-from shuffledp.data.values import WORDS
 from shuffledp.engines.rehearsal import Comparison, Rehearsal
-from shuffledp.errors import DataError, ParameterError, ShuffleDPError, ValueOutOfRange
+from shuffledp.errors import DataError, ValueOutOfRange
 from shuffledp.numbers.exact import exact, whole
 from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.studio.fields import Form
+from shuffledp.studio.importing import IMPORTED, import_file
 from shuffledp.studio.questions import (
+    BETWEEN,
+    GROUP,
+    OTHER_LABEL,
+    VALUE,
     confidence_of,
+    groups_of,
     noise_shares,
     query_of,
     question_of,
     quick_plan,
+    reach_of,
 )
-from shuffledp.studio.words import published_reach
 
 Item = dict[str, Any]
 MOST_RUNS = 2000
 MOST_BUCKETS_SHOWN = 60
-OTHER_DELIMITERS = (";", "\t", "|")
-"""Delimiters other than a comma, used if a file's first line has more of one than of commas."""
-MOST_HEADER_BYTES = 1 << 16
-NUMBER_TYPES = ("whole", "real")
-IN_CODE = re.compile(r" with [a-z_]+=?(True)? \(--[a-z-]+\)")
-"""How an error names an option of Python or the command line; the page has neither."""
-ON_THE_PAGE = {
-    "name its encoding, for example latin-1.": "choose it under “Text encoding of a CSV file”.",
-    "say which value to count.": "write which value to count under “Count the rows with this "
-    "value”.",
-}
-"""Advice in errors, and where to follow it on the page."""
+EMPTY_LABEL = "(empty)"
+LEAVE, OWN, COUNT_AS = "leave", "own", "value"
+"""What becomes of rows with an empty cell: left out, an answer by themselves, or a value."""
 
 
-def look(path: str, encoding: str | None = None) -> Iterator[Item]:
-    """The columns of an uploaded file with their types, and the delimiter."""
-    with _named(path) as file:
-        if not file.name.lower().endswith(FILE_KINDS):
-            raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
-        text = file.name.lower().endswith(TEXT_FILES)
-        delimiter = _delimiter(Source.of(file)) if text else None
-        found = file_columns(Source.of(file), FileFormat(encoding=encoding, delimiter=delimiter))
-    columns = [{"name": name, "holds": WORDS[holds]} for name, holds in found]
-    yield {"columns": columns, "format": {"encoding": encoding, "delimiter": delimiter}}
-
-
-def _delimiter(source: Source) -> str | None:
-    """The delimiter of a text file, by its first line; None: a comma, or what the file's name
-    implies."""
-    with source.stream() as stream:
-        first = stream.read(MOST_HEADER_BYTES).partition(b"\n")[0]
-    most = max(OTHER_DELIMITERS, key=lambda one: first.count(one.encode()))
-    return most if first.count(most.encode()) > first.count(b",") else None
-
-
-@contextmanager
-def _named(path: str) -> Iterator[Path]:
-    """Makes errors name a file as the user knows it, without its temporary folder."""
-    file = Path(path)
-    try:
-        yield file
-    except ShuffleDPError as error:
-        words = str(error).replace(f"{file.parent}{os.sep}", "")
-        words = IN_CODE.sub("", words)
-        for advice, here in ON_THE_PAGE.items():
-            words = words.replace(advice, here)
-        raise DataError(words) from None
+def look(path: str, chosen: Mapping[str, str] | None = None) -> Iterator[Item]:
+    """Imports an uploaded file; its columns with their types, and its first rows."""
+    yield import_file(Path(path), chosen or {})
 
 
 def rehearse(
-    form: Form, plan: str, path: str, column: str, runs: str, written: dict[str, str | None]
+    form: Form, plan: str, path: str, runs: str, chosen: Mapping[str, Any]
 ) -> Iterator[Item]:
-    """The true answer, then the numbers of each run, then a summary of all runs."""
+    """The true answer, then the numbers of each run, then a summary of all runs. `chosen` says
+    which columns are meant, and what becomes of empty cells."""
     wanted = whole(runs, "runs", most=MOST_RUNS)
-    with _named(path) as file, _of_column(form, column):
-        setup, replanned = _setup(form, plan, file, column, written)
+    form, table, empty = _table(form, Path(path), chosen)
+    with _of_column(form, chosen):
+        setup, replanned = _setup(form, plan, table, changed=empty == OWN)
     yield {
         "ready": {
             "users": setup.users,
@@ -106,74 +72,135 @@ def rehearse(
     for _ in range(wanted):
         results.append(setup.run())
         rows = results[-1].clipped_rows()[:MOST_BUCKETS_SHOWN]
-        yield {"run": [[value, low, high] for _, value, low, high in rows]}
+        yield {"run": [_numbers(row[1:]) for row in rows]}
     yield {"summary": _summary(form, setup.plan, results, setup.truth)}
 
 
 @contextmanager
-def _of_column(form: Form, column: str) -> Iterator[None]:
+def _of_column(form: Form, chosen: Mapping[str, Any]) -> Iterator[None]:
     """Makes errors name the column whose value does not fit, and what to do on the page."""
+    name = chosen.get("name") or "the column"
     try:
         yield
     except ValueOutOfRange as error:
         if question_of(form).name != "count":
-            raise DataError(f"Column {column}: {error}") from None
+            raise DataError(f"Column {name}: {error}") from None
         raise DataError(
-            f"Column {column} holds values other than true/false or 0/1. Write which value to "
+            f"Column {name} holds values other than yes/no or 0/1. Write which value to "
             "count under “Count the rows with this value”, or choose another column."
         ) from None
 
 
-def _absent(form: Form, setup: Rehearsal[Result]) -> list[str]:
-    """The answers that no row holds: they may be misspelt."""
-    if question_of(form).name == "count":
-        return [str(form["equals"])] if form.get("equals") and not setup.truth[0] else []
-    if "labels" not in question_of(form).fields:
-        return []
-    labels = [label.strip() for label in form["labels"] if label.strip()]
-    return [label for label, count in zip(labels, setup.truth, strict=False) if not count]
-
-
-def _setup(
-    form: Form, plan: str, file: Path, column: str, written: dict[str, str | None]
-) -> tuple[Rehearsal[Result], bool]:
-    """The rehearsal with the page's plan, or with a smaller one if the file has fewer rows."""
-    made = Plan.from_dict(json.loads(plan))
-    found = column_of(file, column or None, _format(written))
-    _check_value_to_count(form, found.holds)
-    replanned = found.rows < made.users
-    if replanned:
-        smaller = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
-        made = quick_plan(smaller, found.rows)
-    data: object = file
-    how: dict[str, Any] = {"column": column or None, "confidence": confidence_of(form), **written}
-    if "labels" in question_of(form).fields and found.holds in ("whole", "truth"):
-        data, how = _texts(found), {"confidence": confidence_of(form)}
-    query = query_of(form, made.epsilon, **how)
-    shares = noise_shares(form, made.users)
-    return Rehearsal(query, data, plan=made, noise_shares=shares), replanned
-
-
-def _check_value_to_count(form: Form, holds: ColumnType) -> None:
-    """Refuses a text to count in a column of numbers."""
-    if question_of(form).name != "count" or not form.get("equals") or holds not in NUMBER_TYPES:
-        return
-    try:
-        exact(form["equals"], "the value")
-    except ParameterError:
+def _table(form: Form, path: Path, chosen: Mapping[str, Any]) -> tuple[Form, Any, str]:
+    """(the form, with one more answer where empty cells are one; the columns that the query reads;
+    what became of empty cells)."""
+    question, empty = question_of(form), str(chosen.get("empty") or LEAVE)
+    as_text = question.reads_texts or bool(question.name == "count" and form.get("equals"))
+    value = _column(path, chosen.get("column"), as_text, question.words.of_one == "value")
+    there = value.is_valid()
+    if empty == COUNT_AS:
+        value = _filled(value, str(chosen.get("empty_value") or "").strip())
+    elif empty == OWN and question.reads_texts:
+        value = pc.fill_null(value, EMPTY_LABEL)
+        form = {**form, "labels": [*form.get("labels", ()), EMPTY_LABEL]}
+    columns = {VALUE: value}
+    if groups_of(form) is not None:
+        columns[GROUP] = _column(path, chosen.get("group"), True, False, "of groups")
+    table = pa.table(columns)
+    kept = (
+        pc.and_(*(one.is_valid() for one in table.columns))
+        if GROUP in columns
+        else (value.is_valid())
+    )
+    table = table.filter(kept)
+    if not table.num_rows:
         raise DataError(
-            f"The column holds {WORDS[holds]}; write the value to count as a number, such as 1 or "
-            "2.5."
+            "No cell of this column can be read; choose another column."
+            if not pc.any(there).as_py()
+            else "No row is left: wherever one column has a value, the other is empty."
+        )
+    return form, _prepared(form, table), empty
+
+
+def _column(path: Path, number: Any, as_text: bool, dates: bool, what: str = "") -> Any:
+    """A column of the imported file: its texts, or what they mean."""
+    if not str(number or "").isdigit():
+        raise DataError(f"Choose a column{f' {what}' if what else ''} first.")
+    imported = pq.ParquetFile(path.with_name(IMPORTED))
+    text, value = f"t{number}", f"v{number}"
+    if text not in imported.schema_arrow.names:
+        raise DataError("There is no such column; choose one of those listed.")
+    if as_text or value not in imported.schema_arrow.names:
+        texts = imported.read(columns=[text]).column(0).combine_chunks().cast(pa.string())
+        if texts.null_count == len(texts):
+            raise DataError("All cells of this column are empty; choose another column.")
+        if not as_text:
+            raise DataError(
+                "This column holds texts, and the question is about "
+                f"{'numbers or dates' if dates else 'numbers'}; choose another column, or another "
+                "question in the first step."
+            )
+        return texts
+    return imported.read(columns=[value]).column(0).combine_chunks()
+
+
+def _filled(value: Any, text: str) -> Any:
+    """The column with a value for every empty cell."""
+    try:
+        number: Any = text if pa.types.is_string(value.type) else _number(text, value.type)
+        return pc.fill_null(value, pa.scalar(number, value.type))
+    except (pa.ArrowException, ValueError, TypeError):
+        raise DataError(
+            "Empty cells cannot count as this value: write one of the column's own type, such as 0."
         ) from None
 
 
-def _format(written: dict[str, str | None]) -> FileFormat:
-    return FileFormat(encoding=written.get("encoding"), delimiter=written.get("delimiter"))
+def _number(text: str, kind: Any) -> Any:
+    if pa.types.is_boolean(kind):
+        return {"0": False, "1": True, "no": False, "yes": True}[text.lower()]
+    if pa.types.is_integer(kind):
+        return int(text)
+    return float(exact(text, "the value")) if pa.types.is_floating(kind) else text
 
 
-def _texts(column: Column) -> list[str]:
-    """Numbers or true/false as texts, like the page's answers."""
-    return [str(value).lower() for part in column.batches() for value in part.tolist()]
+def _prepared(form: Form, table: Any) -> Any:
+    """Texts as the query takes them: compared with the value to count, or joined to groups."""
+    question, value = question_of(form), table.column(VALUE)
+    if question.name == "count" and form.get("equals"):
+        value = pc.equal(value, str(form["equals"]).strip())
+        table = table.set_column(0, VALUE, value)
+    if groups_of(form) is not None and "labels" in question.fields:
+        if form.get("other"):
+            known = pc.is_in(value, pa.array(question.answers(form)))
+            value = pc.if_else(known, value, OTHER_LABEL)
+        joined = pc.binary_join_element_wise(table.column(GROUP), value, BETWEEN)
+        return pa.table({VALUE: joined})
+    return table
+
+
+def _absent(form: Form, setup: Rehearsal[Result]) -> list[str]:
+    """The answers that no row holds: they may be misspelt."""
+    question = question_of(form)
+    if question.name == "count" and groups_of(form) is None:
+        return [str(form["equals"])] if form.get("equals") and not setup.truth[0] else []
+    if "labels" not in question.fields:
+        return []
+    labels = question.combinations(form) if groups_of(form) else question.answers(form)
+    return [label for label, count in zip(labels, setup.truth, strict=False) if not count]
+
+
+def _setup(form: Form, plan: str, table: Any, changed: bool) -> tuple[Rehearsal[Result], bool]:
+    """The rehearsal with the page's plan, or with another one if the file has fewer rows or one
+    more answer."""
+    made = Plan.from_dict(json.loads(plan))
+    replanned = table.num_rows < made.users or changed
+    if replanned:
+        other = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
+        made = quick_plan(other, min(table.num_rows, made.users))
+    how: dict[str, Any] = {"column": VALUE, "confidence": confidence_of(form)}
+    query = query_of({**form, "equals": None}, made.epsilon, **how)
+    shares = noise_shares(form, made.users)
+    return Rehearsal(query, table, plan=made, noise_shares=shares), replanned
 
 
 def _keeps(form: Form) -> str:
@@ -184,20 +211,25 @@ def _keeps(form: Form) -> str:
 def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> Item:
     """Coverage and errors of all runs together."""
     found, often = Comparison.of(results, truth), float(confidence_of(form))
-    people = results[0].users
-    allowed = published_reach(plan, often, people)
+    allowed = reach_of(form, plan, results[0].users)
     return {
         "names": list(found.names[:MOST_BUCKETS_SHOWN]),
         "runs": len(results),
         "promised": often,
         "held": [int(number) for number in found.held.sum(axis=0)],
-        "coverage": float(found.held.mean()),
+        "found": [int(number) for number in found.found.sum(axis=0)],
+        "coverage": float(found.held.sum() / max(found.found.sum(), 1)),
         "rmse": [float(number) for number in found.rmse],
         "forecast": results[0].rmse,
         "within": {"error": allowed, "share": found.within(allowed + 0.5 * (allowed % 1 == 0))},
-        "planned": published_reach(plan, often),
+        "planned": reach_of(form, plan),
         "bars": _bars(results, found),
     }
+
+
+def _numbers(row: Sequence[float]) -> list[float | None]:
+    """Numbers as JSON has them: none where a word was not found."""
+    return [None if math.isnan(one) else one for one in row]
 
 
 def _bars(results: list[Result], found: Comparison) -> Item | None:

@@ -1,5 +1,5 @@
-"""One page for a data-protection officer: what is asked, what is promised, by whom, and how to
-check it. It holds no personal data and nothing of a rehearsal."""
+"""A page for a board, with an annex: what is asked, what is promised, by whom, and how to check it.
+It holds no personal data and nothing of a rehearsal."""
 
 from __future__ import annotations
 
@@ -18,20 +18,25 @@ from shuffledp.plans.plan import Plan
 from shuffledp.plots.results import published_png
 from shuffledp.service.http.templates import templates
 from shuffledp.studio.cautions import cautions
-from shuffledp.studio.collecting import Purpose
+from shuffledp.studio.collecting import NOT_WRITTEN, Purpose
+from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.fields import Form
-from shuffledp.studio.questions import QUESTIONS, confidence_of
+from shuffledp.studio.questions import question_of
 from shuffledp.studio.words import (
+    DEFINITIONS,
+    PRECEDENTS,
+    Rows,
     accuracy_sentence,
     certificate_rows,
     cost_sentence,
-    epsilon_sentence,
     fake_clients_sentences,
-    people_sentence,
     plan_facts,
+    plan_sentences,
+    strictness_sentence,
+    suspicion_sentence,
     trust_rows,
 )
-from shuffledp.tasks.results import UNBIASED_NOTE, result_lines
+from shuffledp.tasks.results import UNBIASED_NOTE
 from shuffledp.version import __version__
 
 TRIAL = "Trial with simulated people; no real data"
@@ -78,14 +83,17 @@ def report_page(
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
         plan=plan,
-        asks=QUESTIONS[plan.protocol.query].words.asks.capitalize(),
+        asks=question_of(written.form).words.asks.capitalize(),
         purpose=written.purpose.rows(),
-        promises=[
-            accuracy_sentence(plan, confidence_of(written.form)),
-            people_sentence(plan),
-            cost_sentence(plan),
-            epsilon_sentence(plan.epsilon, plan.padding),
-        ],
+        accuracy=accuracy_sentence(written.form, plan),
+        suspicion=suspicion_sentence(plan.epsilon, question_of(written.form).words.secret),
+        strictness=strictness_sentence(plan.epsilon),
+        purpose_of=written.purpose,
+        operators=written.purpose.operators,
+        definitions=DEFINITIONS,
+        precedents=PRECEDENTS,
+        assessment=assessment_rows(written.purpose, plan),
+        promises=plan_sentences(written.form, plan),
         cautions=cautions(written.form, plan),
         trust=trust_rows(written.publish_noise),
         fake_clients=fake_clients_sentences(plan),
@@ -94,17 +102,37 @@ def report_page(
         digest=written.digest,
         inequalities=certificate_rows(certificate),
         results=results,
-        **(_published(results, trial) if results else {}),
+        **(_published(written.form, results, trial) if results else {}),
     )
 
 
-def _published(results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, Any]:
+def assessment_rows(purpose: Purpose, plan: Plan[Any]) -> Rows:
+    """What an impact assessment asks, and the answer or who must give it."""
+    return [
+        ("What is the purpose, and who is responsible?", f"{purpose.title}: {purpose.asker}"),
+        ("Which data leave a device?", cost_sentence(plan)),
+        ("Is less possible?", "Raw answers are never collected; only the result is published."),
+        (
+            "Which risks remain?",
+            "Collusion of both servers, too few honest people, repeated questions.",
+        ),
+        (
+            "Which measures are taken?",
+            "Two operators under contract, a least number of people, noise of the analyzer, a "
+            "public log of tasks, a budget on every device.",
+        ),
+        ("Can an answer be erased later?", "No: a sent report cannot be found among the others."),
+        ("What becomes of the data?", purpose.afterwards or NOT_WRITTEN),
+    ]
+
+
+def _published(form: Form, results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, Any]:
     """The published results as lines and as a chart, and what they cost together."""
     spent = sum((Fraction(one["result"]["epsilon_exact"]) for one in results), start=Fraction(0))
     return {
         "spent": show(spent),
         "unbiased_note": UNBIASED_NOTE,
         "confidence": results[-1]["result"]["confidence"],
-        "lines": [(one["number"], line) for one in results for line in result_lines(one["result"])],
+        "lines": [(one["number"], line) for one in results for line in answer_lines(form, one)],
         "chart": base64.b64encode(published_png(results, TRIAL if trial else "")).decode(),
     }

@@ -21,12 +21,21 @@ from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import Servers, local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX
-from shuffledp.studio.collecting import Purpose, ServerUrls, connect, make_task, progress
+from shuffledp.studio.collecting import (
+    Purpose,
+    ServerUrls,
+    connect,
+    log_proof,
+    make_task,
+    progress,
+)
 from shuffledp.studio.fields import Form, whole_number
-from shuffledp.studio.questions import query_of
+from shuffledp.studio.kept import Entry, Kept
+from shuffledp.studio.questions import query_of, question_of
 from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.rules import BatchRule
-from shuffledp.tasks.task import Task
+from shuffledp.tasks.task import Task, task_from_json
 
 MOST_BATCHES = 20
 MOST_DEVICES = 20_000
@@ -79,7 +88,8 @@ class Trial:
         mixed = np.argsort(SYSTEM.words(self.devices, np.uint64))  # no batch has all equal values
         batches = np.split(values[mixed], self._batches)
         query = query_of(self._form, task.protocol.epsilon)
-        self.truth = [query.truth(batch) for batch in batches]
+        if not question_of(self._form).words.finds_words:  # else rows are those that are found
+            self.truth = [query.truth(batch) for batch in batches]
 
         def before() -> None:
             if self._stop.is_set():
@@ -120,6 +130,10 @@ class Collected(NamedTuple):
     task: Task | None = None
     form: Form = MappingProxyType({})
     """The form of the first step when it began."""
+    purpose: Mapping[str, Any] = MappingProxyType({})
+    """The words of the first step when it began."""
+    proof: TaskProof | None = None
+    """That the task is in the public log, once the servers have said so."""
 
 
 class Running:
@@ -132,6 +146,11 @@ class Running:
         self._collection: tuple[ServerUrls, Task] | None = None
         self._found: dict[str, Any] = {}
         self._last = Collected([], False)
+        self._kept = Kept()
+        watched = self._kept.watched()
+        if watched is not None:
+            with suppress(ShuffleDPError):  # a task of another version: it stays on the list
+                self._watch(watched)
 
     def start_trial(self, asked: Mapping[str, Any], plan: str) -> None:
         """Starts servers and devices on this machine; what ran before is stopped."""
@@ -148,13 +167,63 @@ class Running:
         """Registers a task at running servers and watches it."""
         plan = str(asked.get("plan", ""))
         with self._turn:
-            found = connect(asked, plan, _noise(asked))
+            servers, task = connect(asked, plan, _noise(asked))
             self._stop()
-            self._begin(asked, plan, found)
+            self._begin(asked, plan, (servers, task))
+            self._kept.add(
+                task.id.hex(),
+                {
+                    "task": task.canonical().decode(),
+                    "plan": plan,
+                    "shuffler": servers.shuffler,
+                    "analyzer": servers.analyzer,
+                    **{name: dict(asked.get(name) or {}) for name in ("form", "purpose")},
+                },
+            )
 
     def _begin(self, asked: Mapping[str, Any], plan: str, begun: tuple[ServerUrls, Task]) -> None:
         self._found, self._collection = {}, begun
-        self._last = Collected([], self._trial is not None, plan, begun[1], asked["form"])
+        self._last = Collected(
+            [],
+            self._trial is not None,
+            plan,
+            begun[1],
+            asked["form"],
+            asked.get("purpose") or {},
+        )
+
+    def _watch(self, kept: Entry) -> None:
+        """Goes on with a collection that was started earlier."""
+        task = task_from_json(kept["task"], bytes.fromhex(kept["id"]))
+        self._begin(kept, kept["plan"], (ServerUrls(kept["shuffler"], kept["analyzer"]), task))
+
+    def collections(self) -> list[dict[str, Any]]:
+        """The collections at running servers that were started here, for a list to choose from."""
+        return [
+            {
+                "id": one["id"],
+                "name": json.loads(one["task"])["name"],
+                **{name: one[name] for name in ("began", "shuffler", "analyzer")},
+                "watched": bool(one.get("watched")) and self._collection is not None,
+            }
+            for one in self._kept.all()
+        ]
+
+    def watch(self, task_id: str) -> None:
+        """Watches a collection of the list; what ran before is stopped."""
+        with self._turn:
+            kept = self._kept.entry(task_id)
+            self._stop()
+            self._watch(kept)
+            self._kept.watch(task_id)
+
+    def forget(self, task_id: str) -> None:
+        """Takes a collection off the list; if it is watched, that is stopped."""
+        with self._turn:
+            if self._kept.entry(task_id).get("watched"):
+                self._stop()
+                self._found = {}
+            self._kept.forget(task_id)
 
     def progress(self) -> dict[str, Any]:
         """The progress of the collection, or its last state after a stop; {} if there was none."""
@@ -165,13 +234,16 @@ class Running:
         if self._collection is None:
             return {**self._found, "stopped": True} if self._found else {}
         servers, task = self._collection
-        found = progress(servers, task)
+        found = progress(servers, task, self._last.form)
         found |= {"shuffler": servers.shuffler, "analyzer": servers.analyzer}
         found["report_bytes"] = task.report_bytes
         if self._trial is not None:
             trial = self._trial
             sent = {"devices": trial.devices, "sent": trial.sent, "problem": trial.problem}
             found["trial"] = {**sent, "truth": trial.truth}
+        if self._last.proof is None:
+            with suppress(ShuffleDPError):
+                self._last = self._last._replace(proof=log_proof(servers, task))
         self._found = found
         return found
 
@@ -186,6 +258,7 @@ class Running:
             with suppress(ShuffleDPError):
                 self._progress()
             self._stop()
+            self._kept.watch(None)
 
     def close(self) -> None:
         """Stops whatever runs."""

@@ -69,7 +69,9 @@ class Uploads:
     def required(self) -> Path:
         """The file that was uploaded last."""
         if self.file is None:
-            raise Problem(409, "file", "There is no file yet; drop a CSV or Parquet file first.")
+            raise Problem(
+                409, "file", "There is no file yet; drop a spreadsheet, CSV or Parquet file first."
+            )
         return self.file
 
     def forget(self) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
-from shuffledp.plans.within import reach
 from shuffledp.protocols.fake_clients import most_unmarked, weight
-from shuffledp.studio.questions import QUESTIONS
+from shuffledp.studio.fields import Form
+from shuffledp.studio.questions import confidence_of, groups_of, question_of, reach_of
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 Rows = list[tuple[str, str]]
@@ -20,6 +20,51 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
+
+
+class Precedent(NamedTuple):
+    """An ε that somebody chose and published."""
+
+    who: str
+    epsilon: str
+    source: str
+
+
+PRECEDENTS = (
+    Precedent(
+        "Apple, usage data of devices",
+        "ε = 2 to 16 per person and day, by kind of data",
+        "Apple, Differential Privacy Overview (2017); per day as listed by D. Desfontaines, A list "
+        "of real-world uses of differential privacy, desfontain.es. Noise is added on the device.",
+    ),
+    Precedent(
+        "US census 2020, redistricting data",
+        "ε = 17.14 for the tables about persons, except with a probability of 10⁻¹⁰",
+        "Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Algorithm, Harvard Data "
+        "Science Review (2022), doi 10.1162/99608f92.529e3cb9. The bureau holds the raw answers.",
+    ),
+    Precedent(
+        "LinkedIn, audience engagements",
+        "ε = 34.9 per person and month, except with a probability of 7·10⁻⁹",
+        "Rogers et al., LinkedIn's Audience Engagements API: A Privacy Preserving Data Analytics "
+        "System at Scale (2020), arXiv 2002.05839. LinkedIn holds the raw data.",
+    ),
+)
+DEFINITIONS: Rows = [
+    (
+        "ε (epsilon)",
+        "How much one person's answer can change the probability of any result: by a factor of at "
+        "most e^ε. Smaller is stricter.",
+    ),
+    ("Shuffler", "Collects encrypted reports, mixes them and forwards them. Cannot read them."),
+    ("Analyzer", "Decrypts mixed messages, adds them up, and publishes the result."),
+    ("Batch", "The reports that are mixed together and counted once."),
+    ("Certificate", "The list of inequalities that prove ε for the exact parameters in use."),
+    (
+        "Margin of error",
+        "How far the published number is from the truth, at most, as often as said.",
+    ),
+]
 HONEST_SHARE = 0.3
 """The share that fake clients move in the example."""
 
@@ -39,26 +84,35 @@ def size(amount: float) -> str:
     return f"{amount:.0f} bytes"
 
 
-def published_reach(plan: Plan[Any], confidence: float, people: int | None = None) -> float:
-    """The largest distance of the published answer from the truth if as many people take part as
-    planned, or `people`; whole numbers are rounded."""
-    found = reach(plan, confidence, people)
-    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
-
-
-def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
+def accuracy_sentence(form: Form, plan: Plan[Any]) -> str:
     """What the plan forecasts about its error: for the planned number of people, and for more."""
-    question = QUESTIONS[plan.protocol.query].words
+    question = question_of(form).words
+    about = question.about + (" in each group" if groups_of(form) else "")
     rounded = ", rounded to whole numbers," if question.whole else ""
-    often = float(confidence)
     more = MORE_PEOPLE * plan.users
-    return (
-        f"If about {plan.users:,} people take part, {question.about}{rounded} is within "
-        f"±{short(published_reach(plan, often))} of the truth, "
-        f"{show(100 * confidence)} times in 100, {question.condition}. Every device adds noise, so "
-        f"the error grows with the number of people: ±{short(published_reach(plan, often, more))} "
-        f"for {more:,}."
+    then = f"±{short(reach_of(form, plan, more))} for {more:,}."
+    why = (
+        f"Every device adds noise, so the error grows with the number of people: {then}"
+        if question.of_one == "sum"
+        else f"With more people it becomes smaller: {then}"
     )
+    return (
+        f"If about {plan.users:,} people take part, {about}{rounded} is within "
+        f"±{short(reach_of(form, plan))} of the truth, "
+        f"{show(100 * confidence_of(form))} times in 100, {question.condition}. {why}"
+    )
+
+
+def found_sentences(plan: Plan[Any]) -> list[str]:
+    """From how many people on words are found, if the plan looks for words."""
+    found = plan.protocol.further_forecast(plan.expected).get("found_from")
+    if not found:
+        return []
+    known = [f"{size} letters: {least:,}" for size, least in found.items() if least is not None]
+    return [
+        "A word is found, with a probability of 95 %, if at least this many people give it: "
+        f"{', '.join(known)}. Rarer words may be missing from the result."
+    ]
 
 
 def people_sentence(plan: Plan[Any]) -> str:
@@ -103,20 +157,67 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
     """What ε means for one person, in words."""
     but = "" if padding == EXACT else ", but for a probability of 2⁻⁶⁴ in each batch"
     odds = math.exp(float(epsilon))
-    sure = 100 * odds / (1 + odds)
     return (
         f"ε = {show(epsilon)}: changing one person's answer changes the probability of anything "
         "that is published, or that the analyzer sees, by a factor of at most "
-        f"{short(odds)}{but}. Someone who would have guessed 50:50 about you ends up at most "
-        f"{sure:.3g} % sure."
+        f"{short(odds)}{but}."
+    )
+
+
+def plan_sentences(form: Form, plan: Plan[Any]) -> list[str]:
+    """What a plan promises: accuracy, people, cost, ε."""
+    return [
+        accuracy_sentence(form, plan),
+        *found_sentences(plan),
+        people_sentence(plan),
+        cost_sentence(plan),
+        epsilon_sentence(plan.epsilon, plan.padding),
+    ]
+
+
+def suspicion_sentence(epsilon: Fraction, secret: str, prior: float = 0.01) -> str:
+    """What ε means for somebody's suspicion about one person."""
+    return (
+        f"Someone who suspects with {percentage(prior)} that {secret} is at most "
+        f"{percentage(suspicion(float(epsilon), prior))} sure after seeing everything that the "
+        "analyzer sees or publishes."
+    )
+
+
+def strictness_sentence(epsilon: Fraction) -> str:
+    """How strict ε is, in a sentence."""
+    number = show(epsilon)
+    if epsilon <= 1:
+        how = f"Strict: ε = {number} is within 1, which is usual for one sensitive release"
+    elif epsilon <= 4:
+        how = f"Moderate: ε = {number} is above 1, which is usual for one sensitive release"
+    else:
+        how = f"Weak: above 4, and this is ε = {number}, the guarantee says little about one person"
+    return f"{how}."
+
+
+def suspicion(epsilon: float, prior: float) -> float:
+    """The largest probability that a suspicion can have afterwards."""
+    return 1 / (1 + math.exp(-epsilon) * (1 - prior) / prior)
+
+
+def percentage(share: float) -> str:
+    """A probability in per cent, never rounded to 100 %."""
+    if share > 0.9999:
+        return "more than 99.99 %"
+    digits = 2 if share > 0.995 else 1 if share < 0.1 or share > 0.95 else 0
+    return (
+        f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") + " %"
+        if digits
+        else (f"{100 * share:.0f} %")
     )
 
 
 def trust_rows(publish_noise: bool) -> Rows:
     """Who sees what, and whom you trust with what."""
     invented = (
-        "; a shuffler that forges all other reports still learns nothing from what is published, "
-        "because the analyzer adds a full set of noise"
+        "; a shuffler that forges all other reports learns no more than ε allows from what is "
+        "published, because the analyzer adds a full set of noise"
         if publish_noise
         else "; a shuffler that forges all other reports could read the last one off the result"
     )

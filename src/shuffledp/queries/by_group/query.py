@@ -23,7 +23,7 @@ from shuffledp.queries.base import Grouping, Query, query
 from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, ByGroupProtocol
-from shuffledp.queries.by_group.result import ANSWERS, GroupsResult
+from shuffledp.queries.by_group.result import ANSWERS, MEAN, GroupsResult
 from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import (
@@ -173,6 +173,15 @@ class ByGroupQuery(Query[GroupsResult]):
 
     def grouping(self, holds: ColumnType) -> Grouping | None:
         return Grouping(few_values=False) if self.inner.for_groups().bounds is None else None
+
+    def truth(self, values: Values) -> list[float]:
+        """The true answer in each group; of a mean without users, the least value."""
+        many = len(self.labels)
+        sums = np.bincount(values["group"], weights=values["value"], minlength=many)
+        if self.inner.for_groups().answer == MEAN:
+            sizes = np.bincount(values["group"], minlength=many)
+            sums = np.where(sizes > 0, sums / np.maximum(sizes, 1), self.least_value)
+        return [float(one) for one in sums]
 
     def finish(self, result: GroupsResult) -> GroupsResult:
         assert self.said is not None and self.said.labels is not None

@@ -39,7 +39,9 @@ from shuffledp.queries.records import ESTIMATE, one_cell
     protocol=CountProtocol,
     protocol_json=one_cell("count"),
     result_json=ESTIMATE,
-    studio=StudioWords(asks="how many people say yes", about="the number of people"),
+    studio=StudioWords(
+        asks="how many people say yes", about="the number of people", secret="you said yes"
+    ),
 )
 class CountQuery(GroupableQuery):
     """How many rows of a column are true (or 1), or equal to a value.

@@ -37,6 +37,7 @@ def plan_frequencies(
     max_messages: int | None = None,
     error_at: int = DEFAULT_COUNT,
     expected: int | None = None,
+    cell: str = "best",
 ) -> Plan[HistogramResult]:
     """The certified protocol with the smallest error that estimates how many users have any label.
 
@@ -53,6 +54,7 @@ def plan_frequencies(
                 (default 25).
         error_at: The error is minimised for a label that this many users have.
         expected: The number of users the error is forecast for, if you expect more than `users`.
+        cell: The kind of cell for a histogram of candidates; "bounded" is found fastest.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_frequencies(100_000, 1)
@@ -80,10 +82,11 @@ def plan_frequencies(
             padded=True,
             error_at=count,
             expected=come,
+            cell=cell,
         )
 
     def protocol(messages: int) -> FrequenciesProtocol:
-        cell = plan_sparse(
+        sparse = plan_sparse(
             sure,
             power_of_two_near(come),
             epsilon,
@@ -92,7 +95,7 @@ def plan_frequencies(
             expected=come,
         )
         return FrequenciesProtocol(
-            epsilon=epsilon, cell=cell, hash_seed=new_hash_seed(), candidates=names
+            epsilon=epsilon, cell=sparse, hash_seed=new_hash_seed(), candidates=names
         )
 
     messages = _least_messages(protocol, target, come) if max_messages is None else max_messages

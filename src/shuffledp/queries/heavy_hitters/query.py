@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +14,7 @@ from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Listing, Record, Text, Whole
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.base import Query, query
+from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.frequencies.query import HASHED, most_messages
 from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
@@ -29,6 +31,8 @@ LONGEST_WORD, MOST_WORDS = 10**6, 10**6
 WORD = Record({"label": Text(LONGEST_WORD), **ESTIMATE, "joint_interval": INTERVAL})
 
 
+MOST_TRUE_WORDS = 12
+"""Words that a rehearsal compares with the truth: the most frequent ones."""
 RANDOM_LETTERS = 24
 """Of the words of rows that `where` leaves out: 96 random bits."""
 
@@ -43,6 +47,15 @@ RANDOM_LETTERS = 24
         "heavy-hitters", {**HASHED, "id_bits": Whole(LEAST_ID_BITS, MOST_ID_BITS)}
     ),
     result_json={"buckets": Listing(WORD, 0, MOST_WORDS)},
+    studio=StudioWords(
+        asks="the most frequent words, without a list",
+        about="the number of people for each word found",
+        finds=("error",),
+        condition="for a word of five small letters that everybody gives (closer for rarer words)",
+        curve=tuple({"max_messages": most} for most in (100, 50, 25)),
+        secret="you gave a certain word",
+        finds_words=True,
+    ),
 )
 class HeavyHittersQuery(Query[HeavyHittersResult]):
     """The frequent words of a column of texts, found without a list of candidates.
@@ -82,6 +95,18 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         found[~kept] = ["".join(word) for word in words]
         return found
 
+    def truth(self, values: Values) -> list[float]:
+        return [float(count) for _, count in _most_frequent(values)]
+
+    def beside_truth(self, result: HeavyHittersResult, values: Values) -> HeavyHittersResult:
+        """The most frequent words that users hold, whether they were found or not."""
+        words = [word for word, _ in _most_frequent(values)]
+        found = {word: at for at, word in enumerate(result.labels)}
+        places = np.array([found.get(word, len(found)) for word in words], np.int64)
+        names = ("values", "low", "high", "joint_low", "joint_high")
+        rows = {name: np.append(getattr(result, name), np.nan)[places] for name in names}
+        return replace(result, labels=tuple(words), **rows)
+
     @property
     def reads_texts(self) -> bool:
         return True
@@ -91,6 +116,11 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
             raise ValueOutOfRange(
                 f"Words must be texts; the column holds {WORDS[holds]}: convert them first."
             )
+
+
+def _most_frequent(values: Values) -> list[tuple[str, int]]:
+    """The most frequent words of users, with their numbers of users."""
+    return Counter(values.tolist()).most_common(MOST_TRUE_WORDS)
 
 
 heavy_hitters = call(HeavyHittersQuery)

@@ -40,7 +40,11 @@ from shuffledp.queries.records import ESTIMATE, one_cell
     protocol=IntegerSumProtocol,
     protocol_json=one_cell("integer-sum"),
     result_json=ESTIMATE,
-    studio=StudioWords(asks="the sum of whole numbers from 0 on", about="the sum"),
+    studio=StudioWords(
+        asks="the sum of whole numbers from 0 on",
+        about="the sum",
+        secret="your number is a certain one",
+    ),
 )
 class IntegerSumQuery(GroupableQuery):
     """The sum of a column of whole numbers 0, 1, …, `largest`.

@@ -76,8 +76,11 @@ BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
     result_json_optional={"unit": SHORT},
     studio=StudioWords(
         asks="the median and other quantiles of numbers",
-        about="the number of people below any value",
+        about="the median",
         whole=False,
+        condition="if values are spread evenly over the range (closer where they are denser)",
+        secret="your value is a certain one",
+        of_one="value",
         finds=("messages",),
         without=("points",),
     ),

@@ -56,7 +56,12 @@ Bounds = tuple[ExactNumber, ExactNumber]
         {"dither": Whole(2, MOST_DITHER)},
     ),
     result_json=ESTIMATE,
-    studio=StudioWords(asks="the sum of any numbers within a range", about="the sum", whole=False),
+    studio=StudioWords(
+        asks="the sum of any numbers within a range",
+        about="the sum",
+        whole=False,
+        secret="your number is a certain one",
+    ),
 )
 class RealSumQuery(GroupableQuery):
     """The sum of a column of real values within `bounds`.
@@ -146,7 +151,17 @@ class RealSumQuery(GroupableQuery):
         return GroupArguments(answer=self.name, bounds=self.exact_bounds, clamp=self.clamp)
 
 
-@query("mean", example="--column minutes --bounds 0,120")
+@query(
+    "mean",
+    example="--column minutes --bounds 0,120",
+    studio=StudioWords(
+        asks="the mean of any numbers within a range",
+        about="the mean",
+        whole=False,
+        secret="your number is a certain one",
+        of_one="mean",
+    ),
+)
 class MeanQuery(RealSumQuery):
     """The mean of a column of real values within `bounds`.
 

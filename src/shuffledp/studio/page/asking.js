@@ -11,10 +11,14 @@ function answered(yes) {
   at('offline').hidden = yes;
 }
 
+// Each tab has its own file and jobs at the server, also after a reload.
+const TAB = sessionStorage.getItem('tab') ?? String(crypto.randomUUID());
+sessionStorage.setItem('tab', TAB);
+
 async function send(path, options) {
   let answer;
   try {
-    answer = await fetch(path, options);
+    answer = await fetch(path, { ...options, headers: { ...options.headers, 'X-Tab': TAB } });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     answered(false);
@@ -39,8 +43,8 @@ export async function get(path) {
   return (await send(path, {})).json();
 }
 
-export async function upload(file, encoding) {
-  const headers = { 'X-File-Name': encodeURIComponent(file.name), 'X-Encoding': encoding };
+export async function upload(file) {
+  const headers = { 'X-File-Name': encodeURIComponent(file.name) };
   return (await send('/api/upload', { method: 'POST', headers, body: file })).json();
 }
 
@@ -123,5 +127,6 @@ export function table(place, columns, rows) {
     });
   }
   place.classList.add('scroll');
+  place.tabIndex = 0;  // so that keys can scroll it
   place.replaceChildren(made);
 }

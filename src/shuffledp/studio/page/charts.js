@@ -161,12 +161,13 @@ export function drawFrontier(place, { ours, baselines, central, plan, unit }) {
 }
 
 // One line per run or per batch: an interval with a dot, red where it misses the truth.
-export function drawIntervals(place, rows, { truth = null, label, names = null }) {
+// `scale`: the smallest and the largest possible number, or as the numbers need it.
+export function drawIntervals(place, rows, { truth = null, label, names = null, scale = [] }) {
   const shown = rows.slice(-120);
   const each = names ? 26 : Math.max(3.2, Math.min(12, 420 / shown.length));
   const W = widthOf(place), left = names ? Math.min(190, W / 3) : 20, right = W - 20, top = 8;
   const H = top + each * shown.length + 40;
-  const numbers = shown.flat().concat(truth === null ? [] : [truth]);
+  const numbers = shown.flat().concat(truth === null ? [] : [truth], scale);
   const low = Math.min(...numbers), high = Math.max(...numbers), pad = (high - low || 1) * 0.04;
   const x = linearScale(low - pad, high + pad, left, right);
   const svg = canvas(W, H, label);
@@ -189,6 +190,25 @@ export function drawIntervals(place, rows, { truth = null, label, names = null }
   place.replaceChildren(svg);
 }
 
+// Numbers with their errors on a fixed scale, from the smallest to the largest possible answer.
+export function drawResult(place, { rows, scale: [low, high] }, label) {
+  const W = widthOf(place), each = 32, named = rows.length > 1;
+  const left = named ? Math.min(190, W / 3) : 12, right = W - 16, H = each * rows.length + 34;
+  const x = linearScale(low, high, left, right), svg = canvas(W, H, label);
+  for (const tick of niceTicks(low, high, W < 420 ? 3 : 6)) {
+    svg.append(part('line', { x1: x(tick), x2: x(tick), y1: 0, y2: H - 28, class: 'grid' }),
+      part('text', { x: x(tick), y: H - 11, 'text-anchor': tick === high ? 'end' : tick === low ? 'start' : 'middle', class: 'soft' }, short(tick)));
+  }
+  rows.forEach(([name, value, from, to], at) => {
+    const y = each * at + 6, inside = (one) => x(Math.max(low, Math.min(high, one)));
+    svg.append(part('rect', { x: left, y, width: Math.max(0, inside(value) - left), height: 20, class: 'bar' }),
+      part('line', { x1: inside(from), x2: Math.max(inside(to), inside(from) + 2), y1: y + 10, y2: y + 10, class: 'held' }),
+      part('circle', { cx: inside(value), cy: y + 10, r: 4.5, class: 'held-dot' }));
+    if (named) svg.append(part('text', { x: left - 10, y: y + 15, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
+  });
+  place.replaceChildren(svg);
+}
+
 export function clip(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
@@ -196,7 +216,8 @@ export function clip(text, most) {
 // Each answer's truth as a bar, its estimate as a dot on its interval.
 export function drawAnswers(place, names, truth, run, label) {
   const W = widthOf(place), each = 30, left = Math.min(150, W / 3), right = W - 20, H = each * names.length + 40;
-  const most = Math.max(...truth, ...run.map((one) => one[2]), 1), least = Math.min(0, ...run.map((one) => one[1]));
+  const found = run.filter((one) => one[0] !== null);
+  const most = Math.max(...truth, ...found.map((one) => one[2]), 1), least = Math.min(0, ...found.map((one) => one[1]));
   const x = linearScale(least, most * 1.03, left, right);
   const svg = canvas(W, H, label);
   for (const tick of niceTicks(least, most)) {
@@ -206,9 +227,10 @@ export function drawAnswers(place, names, truth, run, label) {
   names.forEach((name, at) => {
     const y = each * at + 6, [value, from, to] = run[at];
     svg.append(part('rect', { x: Math.min(x(0), x(truth[at])), y, width: Math.abs(x(truth[at]) - x(0)), height: 18, class: 'bar' }),
-      part('line', { x1: x(from), x2: x(to), y1: y + 9, y2: y + 9, class: truth[at] < from || truth[at] > to ? 'missed' : 'held' }),
-      part('circle', { cx: x(value), cy: y + 9, r: 4.5, class: 'held-dot' }),
       part('text', { x: left - 10, y: y + 14, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
+    if (value === null) return;
+    svg.append(part('line', { x1: x(from), x2: x(to), y1: y + 9, y2: y + 9, class: truth[at] < from || truth[at] > to ? 'missed' : 'held' }),
+      part('circle', { cx: x(value), cy: y + 9, r: 4.5, class: 'held-dot' }));
   });
   place.replaceChildren(svg);
 }

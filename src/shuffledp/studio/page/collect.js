@@ -35,6 +35,7 @@ async function start(event) {
     at('shuffler_token').value = at('analyzer_token').value = '';
     at('stop').disabled = false;
     watch();
+    listKept().catch(problem);
   } catch (error) {
     problem(error);
   } finally {
@@ -49,6 +50,36 @@ async function stop() {
   at('collect-note').textContent = 'Stopping…';
   try { await post('/api/stop', {}); } catch (error) { problem(error); return; }
   await watch();
+  listKept().catch(problem);
+}
+
+// The collections at running servers that were started here, also by an earlier studio.
+async function listKept() {
+  const found = await get('/api/collections');
+  at('kept-part').hidden = !found.length;
+  at('kept').replaceChildren(...found.map(({ id, name, began, shuffler, watched }) => {
+    const line = document.createElement('li'), said = document.createElement('p');
+    said.textContent = `${name}: began ${began} at ${shuffler}${watched ? ' (shown on this page)' : ''}`;
+    line.append(said);
+    for (const [word, path] of [['Watch', '/api/watch'], ['Take off the list', '/api/unwatch']]) {
+      if (watched && word === 'Watch') continue;
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.className = 'plain';
+      button.textContent = word;
+      button.setAttribute('aria-label', `${word}: ${name}, began ${began}`);
+      button.addEventListener('click', async () => {
+        try {
+          await post(path, { id });
+          if (word !== 'Watch' && watched) at('collect-state').hidden = true;
+          await watch();
+        } catch (error) { problem(error); }
+        listKept().catch(problem);
+      });
+      line.append(button);
+    }
+    return line;
+  }));
 }
 
 async function watch() {
@@ -70,6 +101,7 @@ function showState(found) {
   at('collect-state').hidden = false;
   at('trial-note').hidden = !found.trial;
   at('stop').disabled = Boolean(found.stopped);
+  at('stop').textContent = found.trial ? 'Stop the trial' : 'Stop watching';
   const sent = found.trial ? `${found.trial.sent.toLocaleString('en')} of ${found.trial.devices.toLocaleString('en')} simulated devices have sent. ` : '';
   at('collect-note').textContent = found.stopped ? 'Stopped. The results stay here to be saved until you start again or end the studio.' : `${sent}Task ${found.task.slice(0, 16)}…, ${found.report_bytes.toLocaleString('en')} bytes per report; shuffler ${found.shuffler}, analyzer ${found.analyzer}.`;
   at('have').textContent = found.exact
@@ -96,7 +128,7 @@ function showResults(found, lines) {
     at('results-note').textContent = '';
   } else {
     drawIntervals(at('results-chart'), lines.map(({ line }) => line.slice(1)),
-      { label: 'Published estimates with their intervals', names: lines.map(({ number, line }) => `${number}: ${line[0]}`) });
+      { label: 'Published estimates with their intervals', scale: found.scale, names: lines.map(({ number, line }) => `${number}: ${line[0]}`) });
     const truth = found.trial ? [['Truth (simulated)', true]] : [];
     table(at('results-table'), [['Batch'], ['What'], ['Estimate', true], ['Interval', true], ['People', true], ...truth],
       lines.map((one) => [String(one.number), one.line[0], short(one.line[1]), `${short(one.line[2])} … ${short(one.line[3])}`,
@@ -104,7 +136,7 @@ function showResults(found, lines) {
     at('results-note').textContent = 'Estimates are published as they are: noise can make one negative, or larger than the number of people. Cutting it off would make averages wrong.';
   }
   for (const button of document.querySelectorAll('[data-export]')) {
-    button.disabled = !lines.length && button.dataset.export.startsWith('results');
+    button.disabled = !lines.length && !['task.json', 'report.html'].includes(button.dataset.export);
   }
 }
 
@@ -127,4 +159,5 @@ export function startCollect() {
       purpose: readWords() }).catch(problem));
   }
   watch();  // a collection goes on while the page is loaded again
+  listKept().catch(problem);
 }

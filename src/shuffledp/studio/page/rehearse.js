@@ -1,11 +1,13 @@
 // The second step: a file, a column, many runs beside the truth.
 
-import { at, post, show, stream, table, upload } from './asking.js';
+import { at, get, post, show, stream, table, upload } from './asking.js';
 import { QUERIES } from './queries.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
-import { state } from './plan.js';
+import { changed, state } from './plan.js';
 
-let running = null, written = {}, last = null;
+const FORMATS = ['sheet', 'encoding', 'delimiter', 'decimal'];
+const KEPT = 'rehearsal';
+let running = null, columns = [], rows = 0;
 
 export function describePlan(place, { plan }) {
   place.textContent = plan ? `Your plan: ${plan.sentences[0]} ε = ${plan.epsilon}.`
@@ -17,6 +19,7 @@ export function arrangeRehearsal() {
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
   document.querySelector('[data-rehearse="clamp"]').hidden = !QUERIES[question].clamp;
   at('run').disabled = !state.plan;
+  arrangeColumn();
 }
 
 function problem(error) {
@@ -31,23 +34,84 @@ function clear() {
   at('runs-figure').hidden = at('bars-figure').hidden = true;
 }
 
-async function take(found) {
+async function take(found, asked = true) {
   clear();
-  at('column-part').hidden = true;
+  at('column-part').hidden = at('format-part').hidden = at('preview-part').hidden = true;
   at('file-name').textContent = 'Reading…';
   try {
-    const { name, columns, format } = await found;
-    written = format;
-    at('file-name').textContent = `${name}: ${columns.length} column${columns.length > 1 ? 's' : ''}`;
-    const options = columns.map((one) => new Option(`${one.name} (${one.holds})`, one.name));
-    at('column').replaceChildren(...(options.length > 1 ? [new Option('Choose a column…', '')] : []), ...options);
+    const answer = await found, { name, format } = answer;
+    columns = answer.columns;
+    rows = answer.rows;
+    at('file-name').textContent = `${name}: ${rows.toLocaleString('en')} rows, ${columns.length} column${columns.length > 1 ? 's' : ''}.${
+      answer.left_out ? ` ${answer.left_out.toLocaleString('en')} lines have another number of columns and were left out.` : ''}`;
+    for (const select of [at('column'), at('group-column')]) {
+      const options = columns.map((one, number) => new Option(`${one.name} (${one.words})`, number));
+      select.replaceChildren(...(options.length > 1 ? [new Option('Choose a column…', '')] : []), ...options);
+    }
+    showFormat(format);
+    showPreview(answer);
     at('column-part').hidden = false;
     arrangeRehearsal();
-    at('column').focus();
+    if (asked) { at('column').focus(); sessionStorage.removeItem(KEPT); }
   } catch (error) {
     at('file-name').textContent = '';
     problem(error);
   }
+}
+
+function showFormat(format) {
+  at('format-part').hidden = !FORMATS.some((name) => name in format);
+  for (const part of document.querySelectorAll('[data-format]')) part.hidden = !(part.dataset.format in format);
+  if (format.sheets) at('sheet').replaceChildren(...format.sheets.map((name) => new Option(name)));
+  for (const name of FORMATS) if (name in format) at(name).value = format[name];
+  const said = FORMATS.filter((name) => name in format).map((name) => name === 'sheet'
+    ? `sheet “${format.sheet}”` : at(name).selectedOptions[0].textContent + { delimiter: ' between columns', decimal: ' before decimals', encoding: '' }[name]);
+  at('format-part').querySelector('summary').textContent = `Read as ${said.join(', ')}${format.header > 1 ? `, header in row ${format.header}` : ''}${format.header === 0 ? ', no header' : ''}`;
+}
+
+function showPreview({ preview, first_row: first }) {
+  at('preview-part').hidden = false;
+  at('preview-title').textContent = `The first ${preview.length} of ${rows.toLocaleString('en')} rows`;
+  table(at('preview'), [['Row', true], ...columns.map((one) => [one.name])],
+    preview.map((cells, row) => [String(first + row), ...cells]));
+  const heads = at('preview').querySelectorAll('th');
+  columns.forEach((one, number) => {
+    const type = document.createElement('small');
+    type.textContent = one.words;
+    heads[number + 1].append(type);
+  });
+}
+
+const chosen = (id) => (at(id).value === '' ? null : columns[Number(at(id).value)]);
+
+// What is to be known about the chosen columns: cells that do not fit, empty ones, answers.
+function arrangeColumn() {
+  const query = QUERIES[at('question').value], column = chosen('column'), grouped = query.groups && at('by_group').checked;
+  const listed = query.texts, group = grouped ? chosen('group-column') : null;
+  const reads = listed || (at('question').value === 'count' && at('equals').value.trim());
+  at('group-column-part').hidden = !grouped;
+  const odd = column && !reads ? column.odd : null;
+  at('column-note').textContent = odd ? `${odd.count.toLocaleString('en')} cells are not ${column.words}; the first is in row ${odd.row}: “${odd.text}”. They are treated as empty.` : '';
+  const empty = (column?.empty ?? 0) + (odd?.count ?? 0);
+  at('empty-part').hidden = !empty;
+  at('empty-title').textContent = `${empty.toLocaleString('en')} rows are empty`;
+  at('empty-own').hidden = !listed;
+  if (!listed && document.querySelector('input[name="empty"]:checked').value === 'own') {
+    document.querySelector('input[name="empty"][value="leave"]').checked = true;
+  }
+  offer('take-answers', 'take-part', query.fields.includes('labels') ? column : null, 'labels', 'answers');
+  offer('take-groups', 'take-groups-part', group, 'groups', 'groups');
+}
+
+// The column's own texts as the list of the plan, where it is another one.
+function offer(button, part, column, field, what) {
+  const mine = at(field).value.split('\n').map((one) => one.trim()).filter(Boolean);
+  const others = column ? column.texts.filter((one) => !mine.includes(one)) : [];
+  at(part).hidden = !others.length || column.texts.length !== column.different || column.different < 2;
+  if (at(part).hidden) return;
+  at(button).textContent = `Use the ${column.different} ${what} of this column in the plan`;
+  at(button).title = 'Only if anyone may know that these exist.';
+  at(button).onclick = () => { at(field).value = column.texts.join('\n'); changed(); at('run').focus(); };
 }
 
 function verdict(lines) {
@@ -79,7 +143,7 @@ function differs(ready) {
 }
 
 function finish(summary, ready, runs) {
-  const many = summary.names.length > 1, all = summary.runs * summary.held.length;
+  const many = summary.names.length > 1, all = summary.found.reduce((sum, one) => sum + one, 0);
   const held = summary.held.reduce((sum, one) => sum + one, 0), first = runs[0];
   const lines = [];
   if (!many) {
@@ -92,6 +156,9 @@ function finish(summary, ready, runs) {
   if (!ready.replanned && ready.users !== ready.planned) {
     lines.push(`Careful: the plan promises ±${short(summary.planned)} for about ${ready.planned.toLocaleString('en')} people. With ${ready.users.toLocaleString('en')} the error is ±${short(summary.within.error)}. If that many will take part, plan for them.`);
   }
+  if (all < summary.runs * summary.names.length) {
+    lines.push(`Of the ${summary.names.length} most frequent words, ${short(all / summary.runs)} were found in a run on average.`);
+  }
   if (ready.absent.length) {
     lines.push(`No row holds ${ready.absent.map((one) => `“${one}”`).join(', ')}: check the spelling. Capitals and spaces count.`);
   }
@@ -103,18 +170,34 @@ function finish(summary, ready, runs) {
     drawBars(at('bars-chart'), summary.bars);
   } else if (many) {
     at('bars-title').textContent = 'The same run, estimate − truth: an interval that does not reach 0 misses the truth';
-    drawIntervals(at('bars-chart'), runs.at(-1).map((run, row) => run.map((one) => one - ready.truth[row])),
-      { truth: 0, label: 'Errors of the last run', names: summary.names });
+    const there = summary.names.map((_, row) => row).filter((row) => runs.at(-1)[row][0] !== null);
+    drawIntervals(at('bars-chart'), there.map((row) => runs.at(-1)[row].map((one) => one - ready.truth[row])),
+      { truth: 0, label: 'Errors of the last run', names: there.map((row) => summary.names[row]) });
   }
   table(at('rehearse-table'), [['What'], ['Truth', true], ['Last estimate', true], ['Interval', true],
     ['Error (RMSE)', true], ['Intervals that hold', true]],
   summary.names.map((name, row) => {
     const [value, low, high] = runs.at(-1)[row];
-    return [name, short(ready.truth[row]), short(value), `${short(low)} … ${short(high)}`,
-      short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
+    return [name, short(ready.truth[row]), ...(value === null ? ['not found', ''] : [short(value), `${short(low)} … ${short(high)}`]),
+      short(summary.rmse[row]), `${summary.held[row]} of ${summary.found[row]}`];
   }));
   at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
     many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${differs(ready)}`;
+}
+
+// Keeps a rehearsal for a reload, in this tab alone.
+function keep(summary, ready, runs) {
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify({ summary, ready, runs: runs.slice(-120) }));
+  } catch { sessionStorage.removeItem(KEPT); }
+}
+
+async function restore() {
+  const found = await get('/api/file');
+  if (!found.columns) return;
+  const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
+  await take(found, false);
+  if (kept) finish(kept.summary, kept.ready, kept.runs);
 }
 
 async function rehearse(event) {
@@ -124,14 +207,18 @@ async function rehearse(event) {
   running?.abort();
   const mine = running = new AbortController(), runs = [], wanted = Number(at('runs').value);
   clear();
+  at('preview-part').open = false;
   at('rehearse-note').textContent = 'Reading the column…';
   at('cancel').hidden = false;
   at('rehearse-progress').hidden = false;
   at('rehearse-progress').value = 0;
   let ready = null, drawn = 0;
   const form = { ...state.form, epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
+  const wish = { column: at('column').value, name: chosen('column')?.name, group: at('group-column').value,
+    empty: at('empty-part').hidden ? 'leave' : document.querySelector('input[name="empty"]:checked').value,
+    empty_value: at('empty_value').value };
   try {
-    await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted), written }, (item) => {
+    await stream('/api/rehearse', { form, plan: state.plan.json, runs: String(wanted), chosen: wish }, (item) => {
       if (item.ready) {
         ready = item.ready;
         at('rehearse-note').textContent = `Running… ${differs(ready)}`;
@@ -141,7 +228,7 @@ async function rehearse(event) {
         at('rehearse-progress').value = runs.length / wanted;
         if (ready.truth.length === 1 && Date.now() - drawn > 150) { drawn = Date.now(); drawRuns(runs, ready, []); }
       }
-      if (item.summary) finish(item.summary, ready, runs);
+      if (item.summary) { finish(item.summary, ready, runs); keep(item.summary, ready, runs); }
     }, mine.signal);
   } catch (error) {
     if (error.name === 'AbortError') at('rehearse-note').textContent = 'Stopped.';
@@ -152,13 +239,20 @@ async function rehearse(event) {
 }
 
 function takeFile(file) {
-  last = file;
-  if (file) take(upload(file, at('encoding').value));
+  if (file) take(upload(file));
+}
+
+function readAgain() {
+  take(post('/api/format', Object.fromEntries(FORMATS.filter((name) => !document.querySelector(`[data-format="${name}"]`).hidden)
+    .map((name) => [name, at(name).value]))));
 }
 
 export function startRehearse() {
   at('file').addEventListener('change', () => { if (at('file').files[0]) takeFile(at('file').files[0]); });
-  at('encoding').addEventListener('change', () => takeFile(last));
+  for (const name of FORMATS) at(name).addEventListener('change', readAgain);
+  for (const id of ['column', 'group-column', 'equals']) {
+    for (const event of ['input', 'change']) at(id).addEventListener(event, arrangeColumn);
+  }
   at('sample').addEventListener('click', () => take(post('/api/sample', {})));
   at('rehearse-form').addEventListener('submit', rehearse);
   at('cancel').addEventListener('click', () => running?.abort());
@@ -166,10 +260,11 @@ export function startRehearse() {
     try { await post('/api/forget', {}); } catch (error) { problem(error); return; }
     clear();
     at('file').value = '';
-    last = null;
-    at('column-part').hidden = true;
+    columns = [];
+    at('column-part').hidden = at('format-part').hidden = at('preview-part').hidden = true;
     at('file-name').textContent = 'The file is removed.';
   });
+  restore().catch(problem);
   const drop = at('drop');
   for (const name of ['dragover', 'dragleave', 'drop']) {
     drop.addEventListener(name, (event) => {

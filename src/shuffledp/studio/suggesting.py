@@ -1,0 +1,125 @@
+"""The closest targets that can be reached, where the form's cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import show
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.within import reach
+from shuffledp.studio.fields import Form, number
+from shuffledp.studio.questions import (
+    PERCENT,
+    best_plan,
+    confidence_of,
+    epsilon_of,
+    error_of,
+    question_of,
+    quick_plan,
+    reach_of,
+    users_of,
+)
+from shuffledp.studio.words import short
+
+Item = dict[str, Any]
+MOST_STEPS = 5
+LARGEST_EPSILON = 8
+MOST_TIMES_THE_PEOPLE = 1000
+MARGIN = 1.02
+"""The least error is found by a search, so that the target offered is a little above it."""
+
+
+def suggestions(form: Form) -> Iterator[Item]:
+    """Targets that can be reached, each as a button: what it says, and the fields that it sets."""
+    if form.get("find") != "messages":
+        yield from _more(form)
+        return
+    try:
+        best = best_plan(form)
+    except PlanningError:
+        best = None
+    if best is not None:
+        yield _error(form, best)
+    epsilon = _scaled(form, epsilon_of(form), lambda one: best_plan(form, one))
+    if epsilon is not None and epsilon <= LARGEST_EPSILON:
+        yield {"label": f"use ε = {show(epsilon)}", "set": {"epsilon": show(epsilon)}}
+    if question_of(form).words.of_one != "sum" or form.get("error_unit") == PERCENT:
+        n = _people(form)
+        if n is not None:
+            yield {"label": f"ask {n:,} people", "set": {"users": str(n)}}
+
+
+def _more(form: Form) -> Iterator[Item]:
+    """More messages, people or ε, where a number of messages is given that is too small."""
+    if "messages" in question_of(form).finds(form):
+        yield {"label": "let the studio choose the number of messages", "set": {"find": "messages"}}
+        return
+    for field, label in (("epsilon", "use ε = {}"), ("users", "ask {} people")):
+        if (found := _doubled(form, field)) is not None:
+            yield {"label": label.format(f"{found:,}"), "set": {field: str(found)}}
+
+
+def _doubled(form: Form, field: str) -> int | None:
+    """The first number, of those that double, with which there is a plan."""
+    value = math.ceil(number(form, field))
+    most = LARGEST_EPSILON if field == "epsilon" else MOST_TIMES_THE_PEOPLE * value
+    while (value := 2 * value) <= most:
+        with suppress(PlanningError):
+            quick_plan({**form, field: str(value)}, users_of({**form, field: str(value)}))
+            return value
+    return None
+
+
+def _error(form: Form, best: Plan[Any]) -> Item:
+    """The least error, in the unit of the form."""
+    question, least = question_of(form), reach_of(form, best)
+    if form.get("error_unit") == PERCENT and question.words.of_one == "sum":
+        share = _up(100 * max(least, 1) * MARGIN / question.span(form))
+        return {"label": f"use ±{share} %", "set": {"error": share}}
+    found = str(math.ceil(least)) if question.words.whole else _up(least * MARGIN)
+    return {"label": f"use ±{short(float(found))}", "set": {"error": found}}
+
+
+def _up(value: float) -> str:
+    """A number with two digits, rounded up."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step) * step:.10g}"
+
+
+def _scaled(form: Form, start: Fraction, plan: Callable[[Fraction], Plan[Any]]) -> Fraction | None:
+    """Nearly the least ε whose best plan keeps the error."""
+    allowed, often, epsilon = float(error_of(form)), float(confidence_of(form)), start
+    for _ in range(MOST_STEPS):
+        try:
+            part = reach(plan(epsilon), often) / allowed
+        except PlanningError:
+            part = 1.5
+        if part <= 1:
+            return epsilon
+        epsilon = Fraction(_up(float(epsilon) * part * MARGIN))
+        if epsilon > LARGEST_EPSILON:
+            return None
+    return None
+
+
+def _people(form: Form) -> int | None:
+    """About the least number of people with whom the error is kept."""
+    often, users = float(confidence_of(form)), users_of(form)
+    most = MOST_TIMES_THE_PEOPLE * users
+    for _ in range(MOST_STEPS):
+        more = {**form, "users": str(users)}
+        try:
+            part = reach(best_plan(more), often) / float(error_of(more))
+        except PlanningError:
+            return None
+        if part <= 1:
+            return users
+        users = int(float(_up(users * part * MARGIN)))
+        if users > most:
+            return None
+    return None
