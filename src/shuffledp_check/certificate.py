@@ -3,9 +3,8 @@
     python -m shuffledp_check FILE [FILE …]
 
 It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
-bounded.py, those of them that share their way up by shared.py, sparse ones by sparse.py, all in
-fractions. For the others, reals
-are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
+bounded.py, those of them that share their way up by shared.py and pooled.py, sparse ones by
+sparse.py, all in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
 added, r(m) from its product. What it proves is stated in docs/mathematics.md, "The inequality".
 """
 
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 from shuffledp_check import document
 from shuffledp_check.bounded import BoundedCell, Rejected
+from shuffledp_check.pooled import PooledCell
 from shuffledp_check.shared import SharedCell, check_together
 from shuffledp_check.sparse import KeptCell, SparseCell
 
@@ -236,7 +236,7 @@ class Inequality:
         return self(m + 1).above(self(m))
 
 
-AnyCell = Cell | BoundedCell | SparseCell | KeptCell
+AnyCell = Cell | BoundedCell | PooledCell | SparseCell | KeptCell
 
 
 class Budget(NamedTuple):
@@ -255,12 +255,31 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
         raise Rejected("only the digits of a real sum share their way up")
     if data["kind"] == SparseCell.kind:
         raise Rejected("only histograms have sparse cells")
+    if data["kind"] == PooledCell.kind:
+        raise Rejected("only histograms and their levels have pooled cells")
     if data["kind"] == KeptCell.kind:
         raise Rejected("only a histogram with heavy labels has a kept cell")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
     if bit and (cell.largest != 1 or stand_in(cell)):
         raise Rejected("a cell for 0 and 1 without a stand-in is needed")
     return cell
+
+
+def read_buckets(data: dict[str, Any], buckets: int) -> AnyCell:
+    """The cell of equal buckets, of which a user holds 1 in one."""
+    if data["kind"] != PooledCell.kind:
+        return read_cell(data, bit=True)
+    cell = PooledCell(data)
+    if cell.buckets != buckets:
+        raise Rejected("a pooled cell is for as many labels as it has buckets")
+    return cell
+
+
+def check_pooled(one: Budget) -> Budget:
+    """The same; raises `Rejected` where a pooled cell is used at other losses than its own."""
+    if isinstance(one.cell, PooledCell) and one.down != one.cell.down.epsilon:
+        raise Rejected("a pooled cell is for its own losses")
+    return one
 
 
 def stand_in(cell: AnyCell) -> int:
@@ -306,8 +325,10 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if query == "histogram" and protocol["cell"]["kind"] == SparseCell.kind:
         return sparse_histogram(protocol)
     if query == "histogram":
-        cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
-        return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
+        copies = bucket_count(protocol)
+        cell = read_buckets(protocol["cell"], copies)
+        found = check_pooled(Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies))
+        return epsilon, [found]
     if query in ("frequencies", "heavy-hitters"):
         return hashed_labels(protocol)
     if query == "real-sum":
@@ -344,9 +365,9 @@ def quantiles(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if any(fine % coarse or fine == coarse for coarse, fine in pairwise(buckets)):
         raise Rejected("each level's number of buckets must divide the next one's")
     found = [
-        Budget(cell, cell.up_loss, Fraction(one["down"]), one["buckets"])
+        check_pooled(Budget(cell, cell.up_loss, Fraction(one["down"]), one["buckets"]))
         for one in protocol["levels"]
-        for cell in [read_cell(one["cell"], bit=True)]
+        for cell in [read_buckets(one["cell"], one["buckets"])]
     ]
     return sum((one.up + one.down for one in found), start=Fraction(0)), found
 
@@ -451,7 +472,7 @@ def users_of(cells: list[Budget]) -> int:
 
 def prove(one: Budget, work: Work) -> dict[str, Any]:
     """What a proof says about a cell; raises `Rejected` if there is none."""
-    if isinstance(one.cell, BoundedCell | SparseCell | KeptCell):
+    if isinstance(one.cell, BoundedCell | PooledCell | SparseCell | KeptCell):
         return one.cell.check(one.up, one.down)
     return one.cell.check(one.up, one.down, work)
 

@@ -13,7 +13,7 @@ from pooled_oracle import Instance, largest_ratio, tight, user_law
 from shuffledp.cells.bounded.cell import Direction
 from shuffledp.cells.bounded.search import Side
 from shuffledp.cells.pooled import PooledBuckets, PooledCell, prove
-from shuffledp.errors import CertificateError
+from shuffledp.errors import CertificateError, ParameterError
 from shuffledp.numbers.exact import round_to
 
 F = Fraction
@@ -54,9 +54,9 @@ def unequal(users: int, buckets: int, cuts: tuple[int, int, int], decays: tuple[
 @pytest.mark.parametrize(
     ("users", "cuts", "decays"),
     [
-        (5, (1, 4, 2), (F(1, 2), F(1, 10))),
-        (6, (1, 4, 1), (F(3, 5), F(1, 5))),
-        (6, (2, 3, 1), (F(1, 4), F(1, 10))),
+        (5, (1, 3, 1), (F(1, 10), F(1, 20))),
+        (6, (0, 3, 1), (F(1, 2), F(1, 5))),
+        (6, (0, 3, 1), (F(1, 4), F(1, 10))),
     ],
 )
 def test_different_cuts_downwards_keep_their_word(
@@ -101,6 +101,7 @@ def instances() -> list[Instance]:
         tight(2, 2, (2, 1, 1), FAST),
         tight(2, 3, (1, 0, 0), FAST),
         tight(2, 3, (2, 0, 0), FAST),
+        tight(1, 2, (0, 3, 3), FAST),
         tight(3, 2, (2, 2, 2), FAST),
     ]
 
@@ -173,14 +174,15 @@ def test_laws_and_moments_of_buckets_are_those_of_the_enumeration(buckets: int) 
             theta = np.array([-0.7, -0.1, 0.2, 0.9])
             found = merged.log_user_moment(theta, value)
             exact = [
-                sum(float(mass) * np.exp(t * (k - merged.base - value)) for k, mass in enumerate(counted))
+                sum(float(p) * np.exp(t * (k - merged.base - value)) for k, p in enumerate(counted))
                 for t in theta
             ]
             assert found == pytest.approx(np.log(exact), abs=1e-12)
 
 
-def test_a_group_refuses_other_numbers_of_buckets() -> None:
+def test_a_group_refuses_other_numbers_of_buckets_and_other_losses() -> None:
     cell = as_cell(tight(3, 4, (1, 0, 0), FAST))
-    assert PooledBuckets.of(cell, 4, F(1), F(2)).replacement_loss == 3
-    with pytest.raises(Exception, match="number of buckets"):
-        PooledBuckets.of(cell, 5, F(1), F(2))
+    assert PooledBuckets.of(cell, 4, F(10), F(10)).replacement_loss == 20
+    for buckets, up, down in ((5, 10, 10), (4, 9, 10), (4, 10, 11)):
+        with pytest.raises(ParameterError, match="number of buckets and its own losses"):
+            PooledBuckets.of(cell, buckets, F(up), F(down))

@@ -47,6 +47,8 @@ from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.laws import Bernoulli, Binomial
 
 MOST_POOLED_BUCKETS = 10**6
+LARGEST_URN = 2**53
+"""B + Z·m, of which an urn draws a uniform number: exact in every language."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,8 @@ class PooledCell(CutCell):
             raise ParameterError(
                 "The way up of a pooled cell has equal cuts and no ratio; plan the cell again."
             )
+        if self.buckets + self.up.cut * self.users > LARGEST_URN:
+            raise ParameterError("users times the cut upwards is too large; plan the cell again.")
 
     # A user's chances
 
@@ -213,22 +217,23 @@ class PooledBuckets(CellGroup):
     """All buckets of a pooled cell, of which a user holds one: the code is its number."""
 
     cell: PooledCell
-    up: Fraction
-    down: Fraction
     independent: ClassVar[bool] = False
 
     @classmethod
     def of(cls, cell: PooledCell, buckets: int, up: Fraction, down: Fraction) -> PooledBuckets:
-        """The group of a cell that was made for as many buckets."""
-        if buckets != cell.buckets:
+        """The group of a cell that was made for as many buckets and for these losses."""
+        if (buckets, up, down) != (cell.buckets, cell.up.epsilon, cell.down.epsilon):
             raise ParameterError(
-                "A pooled cell is proved for its own number of buckets; plan it again for these."
+                "A pooled cell is proved for its own number of buckets and its own losses; plan "
+                "it again for these."
             )
-        return cls(cell=cell, up=up, down=down)
+        return cls(cell=cell)
 
     @property
     def members(self) -> tuple[Member, ...]:
-        return (Member(cell=self.cell, copies=self.cell.buckets, up=self.up, down=self.down),)
+        cell = self.cell
+        losses = {"up": cell.up.epsilon, "down": cell.down.epsilon}
+        return (Member(cell=cell, copies=cell.buckets, **losses),)
 
     @property
     def codes(self) -> int:

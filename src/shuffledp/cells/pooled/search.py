@@ -27,7 +27,12 @@ from shuffledp.cells.bounded.search import (
     short_decay,
     side_of,
 )
-from shuffledp.cells.pooled.cell import MOST_POOLED_BUCKETS, PooledBuckets, PooledCell
+from shuffledp.cells.pooled.cell import (
+    LARGEST_URN,
+    MOST_POOLED_BUCKETS,
+    PooledBuckets,
+    PooledCell,
+)
 from shuffledp.cells.pooled.proof import prove
 from shuffledp.cells.search import CellTarget, FoundCells, counted_messages
 from shuffledp.errors import CertificateError, PlanningError
@@ -70,7 +75,7 @@ class Split:
         self.side: Side = side_of(task.users, task.expected, 1, down, self.ratio)
         size = reach(task.users, task.expected * buckets, 1, beta)
         more = MORE_NOISE * buckets / (task.users * -math.log(beta))
-        self.size = min(size + int(more), MOST_CUT)
+        self.size = min(size + int(more), MOST_CUT, (LARGEST_URN - buckets) // task.users)
         self._noise(beta)
 
     def _noise(self, beta: float) -> None:
@@ -190,8 +195,7 @@ def search_buckets(
 
 def cost(cell: PooledCell, task: CellTarget) -> float:
     """What the target counts: the messages of a padded report, or of a user on average."""
-    group = PooledBuckets(cell=cell, up=cell.up.epsilon, down=cell.down.epsilon)
-    return counted_messages([group], task.users, bool(task.padded))
+    return counted_messages([PooledBuckets(cell=cell)], task.users, bool(task.padded))
 
 
 def cheapest_cell(splits: list[Split]) -> PooledCell | None:
