@@ -119,9 +119,9 @@ ATTACKS: dict[str, Damage] = {
     "a decay of 1": put("up", decay="1"),
     "a shorter cut upwards": shorter("up"),
     "a shorter cut downwards": shorter("down"),
-    "unequal cuts upwards": lambda data: put(
-        "up", muted_cut=data["cell"]["up"]["muted_cut"] - 1
-    )(data),
+    "unequal cuts upwards": lambda data: put("up", muted_cut=data["cell"]["up"]["muted_cut"] - 1)(
+        data
+    ),
     "a ratio upwards": put("up", ratio="1/2"),
     "twice the buckets": twice_the_buckets,
     "one bucket more in the cell alone": lambda data: data["cell"].update(buckets=10**5 + 1),

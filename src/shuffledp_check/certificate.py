@@ -4,8 +4,9 @@
 
 It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
 bounded.py, those of them that share their way up by shared.py and pooled.py, sparse ones by
-sparse.py, all in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
-added, r(m) from its product. What it proves is stated in docs/mathematics.md, "The inequality".
+sparse.py, all in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x
+comes from its Taylor series with the remainder added, r(m) from its product. What it proves is
+stated in docs/mathematics.md, "The inequality".
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ def test_the_vectors_hold_every_attack() -> None:
 
 @pytest.fixture(scope="module")
 def certificate() -> Data:
-    return plan_histogram(1000, 1, ["a", "b", "c"], padded=True, cell="pooled").certificate.to_dict()
+    return plan_histogram(
+        1000, 1, ["a", "b", "c"], padded=True, cell="pooled"
+    ).certificate.to_dict()
 
 
 def accepted(data: Data) -> tuple[bool, bool]:

@@ -172,5 +172,3 @@ def _one_way_down(cell: PooledCell, ones: int, users: int, entropy: Entropy) -> 
     total = cell.base * users + ones - lost - cell.down.cut * jumped
     total -= total_of(cell.down_noise, users - jumped, entropy)
     return total - total_of(cell.down_muted_noise, jumped, entropy)
-
-

@@ -182,7 +182,9 @@ def search_buckets(
     splits = [Split(task, buckets, epsilon * share, epsilon * (1 - share)) for share in SPLITS]
     if messages is not None:
         cell = least_error_cell(splits, messages)
-        return FoundCells(cells=(cell,), mse=worst_error(cell, task.expected), cost=cost(cell, task))
+        return FoundCells(
+            cells=(cell,), mse=worst_error(cell, task.expected), cost=cost(cell, task)
+        )
     cell = cheapest_cell(splits)
     if cell is None:
         raise PlanningError(
