@@ -257,30 +257,13 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
     if data["kind"] == SparseCell.kind:
         raise Rejected("only histograms have sparse cells")
     if data["kind"] == PooledCell.kind:
-        raise Rejected("only histograms and their levels have pooled cells")
+        raise Rejected("only histograms have pooled cells")
     if data["kind"] == KeptCell.kind:
         raise Rejected("only a histogram with heavy labels has a kept cell")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
     if bit and (cell.largest != 1 or stand_in(cell)):
         raise Rejected("a cell for 0 and 1 without a stand-in is needed")
     return cell
-
-
-def read_buckets(data: dict[str, Any], buckets: int) -> AnyCell:
-    """The cell of equal buckets, of which a user holds 1 in one."""
-    if data["kind"] != PooledCell.kind:
-        return read_cell(data, bit=True)
-    cell = PooledCell(data)
-    if cell.buckets != buckets:
-        raise Rejected("a pooled cell is for as many labels as it has buckets")
-    return cell
-
-
-def check_pooled(one: Budget) -> Budget:
-    """The same; raises `Rejected` where a pooled cell is used at other losses than its own."""
-    if isinstance(one.cell, PooledCell) and one.down != one.cell.down.epsilon:
-        raise Rejected("a pooled cell is for its own losses")
-    return one
 
 
 def stand_in(cell: AnyCell) -> int:
@@ -325,11 +308,11 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         return heavy_histogram(protocol)
     if query == "histogram" and protocol["cell"]["kind"] == SparseCell.kind:
         return sparse_histogram(protocol)
+    if query == "histogram" and protocol["cell"]["kind"] == PooledCell.kind:
+        return pooled_histogram(protocol)
     if query == "histogram":
-        copies = bucket_count(protocol)
-        cell = read_buckets(protocol["cell"], copies)
-        found = check_pooled(Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies))
-        return epsilon, [found]
+        cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
+        return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
     if query in ("frequencies", "heavy-hitters"):
         return hashed_labels(protocol)
     if query == "real-sum":
@@ -366,9 +349,9 @@ def quantiles(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if any(fine % coarse or fine == coarse for coarse, fine in pairwise(buckets)):
         raise Rejected("each level's number of buckets must divide the next one's")
     found = [
-        check_pooled(Budget(cell, cell.up_loss, Fraction(one["down"]), one["buckets"]))
+        Budget(cell, cell.up_loss, Fraction(one["down"]), one["buckets"])
         for one in protocol["levels"]
-        for cell in [read_buckets(one["cell"], one["buckets"])]
+        for cell in [read_cell(one["cell"], bit=True)]
     ]
     return sum((one.up + one.down for one in found), start=Fraction(0)), found
 
@@ -389,6 +372,17 @@ def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if cell.buckets != bucket_count(protocol):
         raise Rejected("a sparse cell is for as many labels as it has buckets")
     return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
+
+
+def pooled_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """All buckets share one noise upwards: a label that replaces another one costs what the cell
+    says, upwards and downwards, and that must be all of epsilon."""
+    cell, epsilon = PooledCell(protocol["cell"]), Fraction(protocol["epsilon"])
+    if cell.buckets != bucket_count(protocol):
+        raise Rejected("a pooled cell is for as many labels as it has buckets")
+    if cell.up.epsilon + cell.down.epsilon != epsilon:
+        raise Rejected("a pooled cell is for its own losses")
+    return epsilon, [Budget(cell, cell.up.epsilon, cell.down.epsilon, cell.buckets)]
 
 
 def heavy_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
