@@ -173,11 +173,11 @@ def test_laws_and_moments_of_buckets_are_those_of_the_enumeration(buckets: int) 
             assert float(spread) == pytest.approx(float(second - first**2), rel=1e-12)
             theta = np.array([-0.7, -0.1, 0.2, 0.9])
             found = merged.log_user_moment(theta, value)
-            exact = [
+            moments = [
                 sum(float(p) * np.exp(t * (k - merged.base - value)) for k, p in enumerate(counted))
                 for t in theta
             ]
-            assert found == pytest.approx(np.log(exact), abs=1e-12)
+            assert found == pytest.approx(np.log(moments), abs=1e-12)
 
 
 def test_a_group_refuses_other_numbers_of_buckets_and_other_losses() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from shuffledp import Plan, SeededEntropy, histogram, plan_histogram
@@ -15,7 +16,7 @@ from shuffledp.cells.pooled import PooledBuckets
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError, ValueOutOfRange
 from shuffledp.protocols.report import count_messages
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.queries.histogram.result import of_histogram
+from shuffledp.queries.histogram.result import CrosstabResult, of_histogram
 from shuffledp.tasks.encryption import open_all
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
@@ -109,6 +110,16 @@ def test_text_labels_and_other_work() -> None:
     )  # fmt: skip
     assert found.labels == ("a", "b", "else")
     assert found["b"][1] <= 200 <= found["b"][2]
+
+
+def test_crosstabs_take_the_cell() -> None:
+    data = pd.DataFrame({"way": ["walk", "bike"] * 200, "far": ["yes"] * 300 + ["no"] * 100})
+    domains = {"way": ["walk", "bike"], "far": ["yes", "no"]}
+    found = histogram(data, epsilon=8, by=["way", "far"], domains=domains, cell="pooled", seed=4)
+    assert isinstance(found, CrosstabResult) and found.cell.kind == "pooled"
+    part = found.marginal("far")
+    assert (np.abs(part.values - [300, 100]) < 6 * part.rmse).all()
+    assert ((part.low <= [300, 100]) & (part.high >= [300, 100])).all()
 
 
 @pytest.mark.parametrize(

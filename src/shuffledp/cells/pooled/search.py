@@ -181,9 +181,9 @@ def search_buckets(
         raise PlanningError("A pooled cell is for two buckets or more.")
     splits = [Split(task, buckets, epsilon * share, epsilon * (1 - share)) for share in SPLITS]
     if messages is not None:
-        cell = least_error_cell(splits, messages)
+        best = least_error_cell(splits, messages)
         return FoundCells(
-            cells=(cell,), mse=worst_error(cell, task.expected), cost=cost(cell, task)
+            cells=(best,), mse=worst_error(best, task.expected), cost=cost(best, task)
         )
     cell = cheapest_cell(splits)
     if cell is None:
