@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_answers_are_unbiased_with_the_forecast_error_and_covered(
     plan: Plan[HistogramResult], runs: list[HistogramResult]
 ) -> None:
     errors = np.array([run.values - TRUTH for run in runs])
-    spread = np.array([plan.protocol.rmse_at(USERS, int(count)) for count in TRUTH])
+    spread = np.array([plan.protocol.rmse_at(USERS, Fraction(int(count))) for count in TRUTH])
     assert np.abs(errors.mean(axis=0) / (spread / math.sqrt(len(runs)))).max() < 4
     assert abs((errors**2 / spread**2).mean() - 1) < 0.15
     inside = np.array([(run.low <= TRUTH) & (run.high >= TRUTH) for run in runs])
@@ -100,7 +101,8 @@ def test_per_user_and_aggregated_answers_agree() -> None:
     for per_user in (False, True):
         found = histogram(VALUES, epsilon=4, labels=6, cell="pooled", per_user=per_user, seed=3)
         assert np.abs(found.values - TRUTH).max() < 6 * found.rmse
-        assert found.certificate["cells"][0]["kind"] == "pooled"
+        certificate = found.certificate
+        assert certificate is not None and certificate["cells"][0]["kind"] == "pooled"
 
 
 def test_text_labels_and_other_work() -> None:
