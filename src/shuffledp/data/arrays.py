@@ -120,7 +120,8 @@ def _plain(value: object) -> object:
 
 def as_labels(values: Iterable[object]) -> list[Any]:
     """Labels as columns hold them; of too many one more than there may be, which is refused."""
-    return [as_label(value) for value in islice(values, MOST_BUCKETS + 1)]
+    labels = list(islice(values, MOST_BUCKETS + 1))
+    return labels if {*map(type, labels)} <= {str, int, bool} else [as_label(one) for one in labels]
 
 
 def as_label(value: object) -> object:

@@ -110,11 +110,11 @@ def error_masses(
     if spread is None:
         spread = rounding_variance + sum(part.weight**2 * part.variance for part in parts)
     step = 2 * GRID_REACH * spread**0.5 / GRID_POINTS
-    t = 2 * np.pi * np.fft.fftfreq(GRID_POINTS, step)
+    t = 2 * np.pi * np.fft.rfftfreq(GRID_POINTS, step)
     logs = np.asarray(-rounding_variance * t * t / 2, np.complex128)
     for part in parts:
         logs = logs + part.log_error(t * part.weight)
-    density = np.fft.fftshift(np.fft.ifft(np.exp(logs).conj()).real)
+    density = np.fft.fftshift(np.fft.irfft(np.exp(logs).conj(), GRID_POINTS))
     masses = np.maximum(density, 0.0)
     return (np.arange(GRID_POINTS) - GRID_POINTS // 2) * step, masses / masses.sum()
 

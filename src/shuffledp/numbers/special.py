@@ -18,19 +18,26 @@ def log_gamma_rise(x: Floats, s: Floats) -> Floats:
     """ln Γ(x+s) − ln Γ(x) for x > 0, s ≥ 0."""
     y, z = x + SHIFT, x + s + SHIFT
     result: Floats = (z - 0.5) * np.log1p(s / y) + s * (np.log(y) - 1)
-    result = result + (1 / z - 1 / y) / 12 - (1 / z**3 - 1 / y**3) / 360
-    result = result + (1 / z**5 - 1 / y**5) / 1260
+    result += _log_gamma_series(1 / z) - _log_gamma_series(1 / y)
     for step in range(SHIFT):
-        result = result - np.log1p(s / (x + step))
+        result -= np.log1p(s / (x + step))
     return result
 
 
 def digamma_rise(x: Floats, s: Floats) -> Floats:
     """ψ(x+s) − ψ(x) for x > 0, s ≥ 0."""
     y, z = x + SHIFT, x + s + SHIFT
-    result: Floats = np.log1p(s / y) - (1 / z - 1 / y) / 2 - (1 / z**2 - 1 / y**2) / 12
-    result = result + (1 / z**4 - 1 / y**4) / 120
-    result = result - (1 / z**6 - 1 / y**6) / 252
+    result: Floats = np.log1p(s / y) + _digamma_series(1 / z) - _digamma_series(1 / y)
     for step in range(SHIFT):
-        result = result + s / ((x + step) * (x + s + step))
+        result += s / ((x + step) * (x + s + step))
     return result
+
+
+def _log_gamma_series(inverse: Floats) -> Floats:
+    square = inverse * inverse
+    return inverse * (1 / 12 - square * (1 / 360 - square / 1260))
+
+
+def _digamma_series(inverse: Floats) -> Floats:
+    square = inverse * inverse
+    return -inverse / 2 - square * (1 / 12 - square * (1 / 120 - square / 252))

@@ -53,7 +53,7 @@ def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tupl
         names: list[Any] = list(checked_labels(as_label(labels)))
     else:
         names = as_labels(labels)
-    if len({type(name) for name in names}) > 1:
+    if len({*map(type, names)}) > 1:
         raise ParameterError(
             "Labels must be all texts, all whole numbers or all true/false, as the column's values "
             "are; give one kind."
@@ -63,7 +63,10 @@ def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tupl
             "other must not be one of the labels: its bucket would mix rows with that label and "
             "rows with any other value. Leave it out of labels, or name another one."
         )
-    checked_labels([truth_as_text(name) for name in with_other(tuple(names), other)])
+    shown = with_other(tuple(names), other)
+    checked_labels(
+        [truth_as_text(name) for name in shown] if bool in {*map(type, shown)} else shown
+    )
     return tuple(names)
 
 

@@ -9,10 +9,10 @@ through a relay.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -166,8 +166,9 @@ def run_survey(
             servers.introduce(say)
             survey = make_survey(servers, users, epsilon, question, origins)
             values = simulated(users - browsers)
+            ended = threading.Event()
             simulation = threading.Thread(
-                target=_send_simulated, args=(survey, values, say), daemon=True
+                target=_send_simulated, args=(survey, values, say, ended), daemon=True
             )
             simulation.start()
             say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
@@ -182,7 +183,11 @@ def run_survey(
                 log_level="warning",
                 timeout_graceful_shutdown=STOP_SECONDS,  # an open page must not delay the end
             )
-            uvicorn.Server(config).run()
+            try:
+                uvicorn.Server(config).run()
+            finally:  # devices would go on trying to reach servers that are gone
+                ended.set()
+                simulation.join()
     except KeyboardInterrupt:
         pass  # the way to end it
     finally:
@@ -192,8 +197,18 @@ def run_survey(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _send_simulated(survey: Survey, values: list[int], say: Say) -> None:
-    """Sends the simulated users' answers, spread over some seconds."""
-    tokens = survey.servers.enrol(len(values))
+class Ended(Exception):
+    """The survey was stopped."""
+
+
+def _send_simulated(survey: Survey, values: list[int], say: Say, ended: threading.Event) -> None:
+    """Sends the simulated users' answers, spread over some seconds, until the survey has ended."""
     pause = ARRIVAL_SECONDS / len(values)
-    send_all(survey.servers, survey.task, values, tokens, say, lambda: time.sleep(pause))
+
+    def before() -> None:
+        if ended.wait(pause):
+            raise Ended
+
+    with contextlib.suppress(Ended):
+        tokens = survey.servers.enrol(len(values))
+        send_all(survey.servers, survey.task, values, tokens, say, before)

@@ -67,13 +67,14 @@ def bounded_cost(
     share = np.maximum(0.425 - 0.03 * epsilon, 0.2)
     weight = spare / (1 - decay)  # Σ β^(y−1)
     middle = 1 / (1 - decay) - d * (1 - spare) / spare  # the mean jump y
+    off, half, least = middle - d / 2, d * d / 2, muted + d
     with np.errstate(divide="ignore", invalid="ignore"):
         aim = np.log(np.where(possible, left, 1.0) * share * spare / (users * weight))
         cut = np.maximum(-aim / fall, d)
         for _ in range(6):  # the cut at which muting costs just what is left
-            centre = cut + middle - d / 2
-            rest = (cut + 1) * fall + np.log(cut + 1) + aim - np.log(2 * centre**2 + d * d / 2)
-            cut = np.maximum(cut - rest / (fall + 1 / (cut + 1) - 2 / centre), muted + d)
+            centre, more = cut + off, cut + 1
+            rest = more * fall + aim + np.log(more / (2 * centre * centre + half))
+            cut = np.maximum(cut - rest / (fall + 1 / more - 2 / centre), least)
     sent = cut + muted
     result: Floats = np.where(possible, (2 * sent if padded else sent) + d, np.inf)
     return result

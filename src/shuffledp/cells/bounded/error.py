@@ -264,7 +264,8 @@ def intervals(
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
     middle = np.rint(cell.estimates(counts + cell.base * users, users)).astype(np.int64)
     width = laws(cell, users, middle[:1]).cumulative.shape[1]
-    step = max(1, AT_ONCE // width)
+    looks = users + 1 if _ends_anywhere(cell, users) else 1
+    step = max(1, AT_ONCE // (looks * width))
     parts = [slice(begin, begin + step) for begin in range(0, len(counts), step)]
     ends = [_ends(cell, users, counts[part], middle[part], outside) for part in parts]
     low, high = (np.concatenate(side) for side in zip(*ends, strict=True))
@@ -285,39 +286,52 @@ def _ends(
     furthest = min(math.ceil(4 * users * cell.most_messages / cell.data_probability), FURTHEST)
 
     def above(level: float, totals: Integers, errors: Integers) -> NDArray[np.bool_]:
-        """Whether P(E ≤ error) > level."""
+        """Whether P(E ≤ error) > level, for a row of totals per number of messages."""
         chances = near.at_most(errors)
-        change = np.abs(totals - middle) * float(1 - cell.data_probability)
-        unsure = np.flatnonzero(np.abs(chances - level) <= change + SURE)
-        if unsure.size:
+        change = np.abs(totals - middle[:, None]) * float(1 - cell.data_probability)
+        unsure = np.abs(chances - level) <= change + SURE
+        if unsure.any():
             chances[unsure] = laws(cell, users, totals[unsure]).at_most(errors[unsure])
         return np.asarray(chances > level)
 
     def not_too_low(totals: Integers) -> NDArray[np.bool_]:
         inside = np.maximum(totals, -furthest)
-        likely = ~above(1 - outside / 2, inside, counts - inside - 1)
+        likely = ~above(1 - outside / 2, inside, counts[:, None] - inside - 1)
         return np.asarray(likely & (totals >= -furthest))
 
     def too_high(totals: Integers) -> NDArray[np.bool_]:
         inside = np.minimum(totals, furthest)
-        return np.asarray(~above(outside / 2, inside, counts - inside) | (totals > furthest))
+        return ~above(outside / 2, inside, counts[:, None] - inside) | (totals > furthest)
 
-    low = first_true(not_too_low, counts - near.quantiles(1 - outside / 2))
-    high = first_true(too_high, counts - near.quantiles(outside / 2) + 1) - 1
-    if cell.by_value and users <= FEW:
-        low = _furthest(not_too_low, low, np.arange(-1, -users - 1, -1))
-        high = _furthest(lambda totals: ~too_high(totals), high, np.arange(1, users + 1))
+    low = first_true(
+        lambda totals: not_too_low(totals[:, None])[:, 0],
+        counts - near.quantiles(1 - outside / 2),
+    )
+    beyond = first_true(
+        lambda totals: too_high(totals[:, None])[:, 0], counts - near.quantiles(outside / 2) + 1
+    )
+    high = beyond - 1
+    if _ends_anywhere(cell, users):
+        ways = np.arange(1, users + 1)
+        low = _furthest(not_too_low, low, -ways)
+        high = _furthest(lambda totals: ~too_high(totals), high, ways)
     return low, high
+
+
+def _ends_anywhere(cell: CutCell, users: int) -> bool:
+    """Whether totals beyond the first that does not explain a number of messages may do so."""
+    return cell.by_value and users <= FEW
 
 
 def _furthest(
     holds: Callable[[Integers], NDArray[np.bool_]], start: Integers, ways: Integers
 ) -> Integers:
     """The last of the places start, start + ways[0], … at which the condition holds."""
-    found = start
-    for way in ways.tolist():
-        found = np.where(holds(start + way), start + way, found)
-    return found
+    places = np.concatenate([start[:, None], start[:, None] + ways], axis=1)
+    held = holds(places)
+    held[:, 0] = True
+    last = held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)
+    return np.asarray(places[np.arange(len(start)), last])
 
 
 def error_range(cell: CutCell, users: int, total: int, outside: float) -> tuple[float, float]:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from flint import arb, arb_poly
+from flint import arb, arb_poly, ctx
 
 from shuffledp.numbers.exact import ball
 from shuffledp.numbers.finite import CutNegativeBinomial
@@ -46,6 +47,12 @@ class Moments:
 
 def moments(cell: BoundedCell) -> Moments:
     """The moments of one user's v, in balls of the working precision."""
+    return _moments_at(cell, ctx.prec)
+
+
+@lru_cache(maxsize=256)
+def _moments_at(cell: BoundedCell, bits: int) -> Moments:
+    assert bits == ctx.prec
     return moments_in(cell, ball, CutNegativeBinomial.moments)
 
 

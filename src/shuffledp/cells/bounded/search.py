@@ -105,6 +105,8 @@ class Side:
         self._near: dict[int, Floats] = {}
         self._muting: dict[tuple[int, int], Muting | None] = {}
         self._best: dict[int, Muting | None] = {}
+        self._latest: tuple[tuple[int, int], tuple[Floats, Floats, float]]
+        self._latest = (-1, -1), (self.places, self.places, 1.0)
 
     def near(self, w: int) -> Floats:
         """e(I) for I = w+1 .. size: what the muted users' cut asks for at I, up to the cut z."""
@@ -129,22 +131,30 @@ class Side:
 
     def share(self, z: int, w: int, ratio: float) -> float:
         """The largest φ that the per-index rule allows; at most 0 where it allows none."""
-        d, spare = self.largest, self.spare(ratio)
+        d = self.largest
         if self.users < 3 or w < d - 1 or z < w + d or z > self.size:
             return 0.0
+        if self._latest[0] != (z, w):  # mostly asked again, with another κ
+            self._latest = (z, w), self._rule(z, w)
+        claims, places, past = self._latest[1]
+        spared = claims / self.spare(ratio)
+        here = float(((1 - spared) * places).min())
+        swapped = float(((1 - self.fade * spared) * (places - d)).min())
+        return min(1.0, here / (z + 1), swapped / (z + 1)) / past
+
+    def _rule(self, z: int, w: int) -> tuple[Floats, Floats, float]:
+        """The per-index rule without A, by which the first part is to be divided."""
+        d = self.largest
         steps = np.arange(1, d + 1)
         gaps = z - w + 1 - steps
         past = float(self.rho[w] * (z / ((z + 1 - steps) * gaps)).sum())
-        kappa = self.r / spare * float(self.rho[w] * self.rho[max(z - w - 2, 0)])
-        kappa *= self.harmonic * (w + d + 1) / (w + 2)
-        factor = float(self.rho[w]) / spare
+        kappa = self.r * float(self.rho[max(z - w - 2, 0)]) * self.harmonic * (w + d + 1) / (w + 2)
         claims = np.empty(z - w + 1)
-        claims[:-1] = kappa + factor * self.near(w)[: z - w]
-        claims[-1] = kappa + factor * float(((z + 1) / ((z + 2 - steps) * gaps)).sum())
-        place = self.places[w + 1 : z + 2]
-        here = float(((1 - claims) * (z + 1 + place)).min())
-        swapped = float(((1 - self.fade * claims) * (z + 1 + place - d)).min())
-        return min(1.0, here / (z + 1), swapped / (z + 1)) / (1 + self.r * past)
+        claims[:-1] = self.near(w)[: z - w]
+        claims[-1] = ((z + 1) / ((z + 2 - steps) * gaps)).sum()
+        claims += kappa
+        claims *= self.rho[w]
+        return claims, z + 1 + self.places[w + 1 : z + 2], 1 + self.r * past
 
     def muting(self, z: int, w: int) -> Muting | None:
         """The muting that the cuts need, or None where no rule covers them."""
@@ -322,12 +332,13 @@ class Pair:
             return False
         return self.error(high, low) <= float(self.task.mse) * (1 - 1e-9)
 
-    def candidates(self) -> Iterator[tuple[int, int]]:
-        """Totals of both directions, the cheapest first; all meet the error."""
+    def candidates(self, most: int | None = None) -> Iterator[tuple[int, int]]:
+        """Totals of both directions, the cheapest first; all meet the error. Where reports are
+        counted on average, none with a down total above `most`."""
         high, low = self.up.size, self.down.size
         if not self.meets(high, low):
             return
-        yield from self._padded() if self.task.padded else self._average()
+        yield from self._padded() if self.task.padded else self._average(most)
 
     def _padded(self) -> Iterator[tuple[int, int]]:
         """By the sum of both totals; near those where both directions err alike."""
@@ -353,13 +364,22 @@ class Pair:
         yield from (fits[key] for key in sorted(fits))
         yield from ((u + 1, d + 1) for u, d in list(fits.values())[:1])
 
-    def _average(self) -> Iterator[tuple[int, int]]:
+    def _average(self, most: int | None) -> Iterator[tuple[int, int]]:
         """By the down total alone: what a user sends on average is that and its value. Long cuts
         upwards then cost nothing on average; the shortest that will do are taken."""
-        found = self._ups_alike if self.task.largest == 1 else self._ups
-        down = first_whole(lambda low: any(True for _ in found(low)), -1, self.down.size)
-        for low in range(down, down + 3):
-            yield from ((up, low) for up in list(found(low))[:1])
+        ups = self._ups_alike if self.task.largest == 1 else self._ups
+
+        def first(down: int) -> int | None:
+            return next(ups(down), None)
+
+        if most is not None and first(most) is None:
+            return
+        last = self.down.size if most is None else most
+        least = first_whole(lambda down: first(down) is not None, -1, last)
+        for down in range(least, least + 3):
+            up = first(down)
+            if up is not None:
+                yield up, down
 
     def _ups(self, down: int) -> Iterator[int]:
         """The shortest cuts upwards that will do."""
@@ -379,8 +399,9 @@ class Pair:
 
         middle = first_whole(enough, -1, self.up.size)
         near = range(middle - NEAR_ALIKE, middle + NEAR_ALIKE + 1)
-        found = [up for up in near if up <= self.up.size and self.meets(up, down)]
-        yield from found or self._ups(down)
+        found = (up for up in near if up <= self.up.size and self.meets(up, down))
+        first = next(found, None)
+        yield from self._ups(down) if first is None else (first, *found)
 
 
 @lru_cache(maxsize=16)
@@ -478,7 +499,7 @@ def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
     for share in EPSILON_SPLITS:
         up = epsilon * share
         pair = Pair(replace(task, up=up, down=epsilon - up))
-        totals = next(pair.candidates(), None)
+        totals = next(pair.candidates(int(min(found)[0]) if found else None), None)
         if totals is not None:
             sent = sum(totals) if task.padded else totals[1] + sum(totals) / 10**6
             high, low = pair.up.best(totals[0]), pair.down.best(totals[1])

@@ -144,8 +144,9 @@ def least_pairs(log_k: Floats, gap: Floats) -> Floats:
     Newton's steps (the left side is concave and rises, so they close in from below)."""
     u = np.maximum(-log_k / gap, 1e-3)
     for _ in range(8):
-        rest = u * gap + log_k + np.log(u) + (u + 1) * np.log1p(1 / u)
-        u = np.maximum(u - rest / (gap + np.log1p(1 / u)), 1e-6)
+        slope = np.log1p(1 / u)
+        rest = u * gap + log_k + np.log(u) + (u + 1) * slope
+        u = np.maximum(u - rest / (gap + slope), 1e-6)
     return u
 
 

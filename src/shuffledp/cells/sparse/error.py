@@ -32,6 +32,7 @@ Integers = NDArray[np.int64]
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 14.0  # standard deviations on each side of the mean …
 MORE_JUMPS = 10  # … and as many jumps into one bucket: the rest is below 10⁻¹⁵
+SHARED_STARTS = 32  # as many places of a lattice are where laws may start
 AT_ONCE = 1 << 20  # points of laws held at the same time
 LEAST_CHANCE = 1e-11
 TILTS, LARGEST_TILT = 400, 60.0
@@ -39,9 +40,13 @@ TILTS, LARGEST_TILT = 400, 60.0
 
 def _off(law: BucketLaw, argument: NDArray[Any], x: float) -> NDArray[Any]:
     """E[e^(a·tokens)] − 1 of a user that holds the bucket x times, exactly near a = 0."""
-    powers = np.multiply.outer(argument, np.arange(law.most + 1))
-    steps = np.expm1(powers)
-    noise, jumped = steps[..., :-1] @ law.noise, steps @ law.jumped
+    one = np.expm1(argument)
+    power = noise = jumped = np.zeros_like(one)  # the first is e^(ka) − 1
+    for tokens in range(1, law.most + 1):
+        power = power + one + power * one
+        jumped = jumped + law.jumped[tokens] * power
+        if tokens < law.most:
+            noise = noise + law.noise[tokens] * power
     value = np.expm1(x * argument)
     kept = value + noise + value * noise
     return np.asarray(law.data * kept + law.muted * noise + law.jump * jumped)
@@ -114,15 +119,17 @@ def laws(law: BucketLaw, users: int, totals: Integers) -> Laws:
     width = int(_points(law, _deviations(law, users, totals)).max())
     points, step = min(width, MOST), max(1, width // MOST)
     mean = (users * law.mean + law.data * totals) / step
-    first = np.rint(mean).astype(np.int64) - points // 2
-    turned = first[:, None] % points
-    logs = -2j * np.pi / points * (turned * np.arange(points // 2 + 1) % points)
+    coarse = points // SHARED_STARTS
+    first = np.rint(mean / coarse).astype(np.int64) * coarse - points // 2
     level, above = np.divmod(totals, users)
-    for here in np.unique(level).tolist():
+    masses = np.empty((len(totals), points))
+    for here, turned in {*zip(level.tolist(), (first % points).tolist(), strict=True)}:
         low, high = (_logs_on_grid(law, points, step, x) for x in (here, here + 1))
-        rows = level == here
-        logs[rows] += users * low + above[rows, None].astype(np.float64) * (high - low)
-    return Laws(step, first, np.fft.irfft(np.exp(logs).conj(), points, axis=1))
+        rows = np.flatnonzero((level == here) & (first % points == turned))
+        logs = users * low + above[rows, None].astype(np.float64) * (high - low)
+        found = np.fft.irfft(np.exp(logs).conj(), points, axis=1)
+        masses[rows] = np.roll(found, -turned, axis=1)
+    return Laws(step, first, masses)
 
 
 def at_most(law: BucketLaw, users: int, totals: Integers, counts: Integers) -> Floats:
@@ -133,6 +140,29 @@ def at_most(law: BucketLaw, users: int, totals: Integers, counts: Integers) -> F
 def at_least(law: BucketLaw, users: int, totals: Integers, counts: Integers) -> Floats:
     """P(V ≥ count) for pairs of a true count and a number of tokens."""
     return _in_parts(law, users, totals, counts, Laws.at_least)
+
+
+Chances = Callable[[Integers, Integers], Floats]
+
+
+def _remembered(chances: Chances) -> Chances:
+    """Chances of pairs of a true count and a number of tokens, row by row always the same number;
+    only rows with another true count than at the last look are looked at again."""
+    last: tuple[Integers, Floats] | None = None
+
+    def found(totals: Integers, counts: Integers) -> Floats:
+        nonlocal last
+        if last is None:
+            last = totals, chances(totals, counts)
+            return last[1]
+        new = np.flatnonzero(totals != last[0])
+        known = last[1].copy()
+        if new.size:
+            known[new] = chances(totals[new], counts[new])
+        last = totals, known
+        return known
+
+    return found
 
 
 def _in_parts(
@@ -189,12 +219,14 @@ def intervals(
     counts, places = np.unique(np.asarray(sums, np.int64), return_inverse=True)
     level = outside / 2
 
-    def low_tail(totals: Integers) -> Floats:
+    @_remembered
+    def low_tail(totals: Integers, counts: Integers) -> Floats:
         if level < LEAST_CHANCE:
             return chernoff(law, users, totals, counts, -1)
         return at_most(law, users, totals, counts)
 
-    def high_tail(totals: Integers) -> Floats:
+    @_remembered
+    def high_tail(totals: Integers, counts: Integers) -> Floats:
         if level < LEAST_CHANCE:
             return chernoff(law, users, totals, counts, 1)
         return at_least(law, users, totals, counts)
@@ -204,11 +236,11 @@ def intervals(
 
     def not_too_low(totals: Integers) -> NDArray[np.bool_]:
         inside = np.maximum(totals, -furthest)
-        return np.asarray((high_tail(inside) > level) & (totals >= -furthest))
+        return np.asarray((high_tail(inside, counts) > level) & (totals >= -furthest))
 
     def too_high(totals: Integers) -> NDArray[np.bool_]:
         inside = np.minimum(totals, furthest)
-        return np.asarray((low_tail(inside) <= level) | (totals > furthest))
+        return np.asarray((low_tail(inside, counts) <= level) | (totals > furthest))
 
     low = first_true(not_too_low, first)
     high = first_true(too_high, last + 1) - 1

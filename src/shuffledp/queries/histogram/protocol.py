@@ -52,11 +52,12 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         raise ParameterError(
             "labels must be a list of labels, or how many whole numbers from 0 on."
         )
-    found = islice(labels, MOST_BUCKETS + 1)  # labels may be without end
-    names = tuple(label.item() if isinstance(label, np.generic) else label for label in found)
+    names = tuple(islice(labels, MOST_BUCKETS + 1))  # labels may be without end
+    if any(issubclass(kind, np.generic) for kind in set(map(type, names))):
+        names = tuple(label.item() if isinstance(label, np.generic) else label for label in names)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+    if not all(issubclass(kind, str | int) and kind is not bool for kind in set(map(type, names))):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
         raise ParameterError("Two have the same label; give every bucket or group a different one.")

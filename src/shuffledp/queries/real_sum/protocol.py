@@ -286,14 +286,22 @@ class RealSumProtocol(Protocol[Estimate]):
         """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
         are given."""
         rounding = users * float(worst_rounding(self.dither))
-        quantiles = error_quantiles(self.parts(users, totals), rounding, levels)
+        parts, spread = self.parts(users, totals), self.widest_spread(users)
+        quantiles = error_quantiles(parts, rounding, levels, spread)
         return [quantile * float(self.step) for quantile in quantiles]
 
     def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
         """Errors and how likely each is, thinned out for a picture."""
         rounding = users * float(worst_rounding(self.dither))
-        places, masses = error_masses(self.parts(users, totals), rounding)
+        parts, spread = self.parts(users, totals), self.widest_spread(users)
+        places, masses = error_masses(parts, rounding, spread)
         return places[::16] * float(self.step), masses[::16] * 16
+
+    def widest_spread(self, users: int) -> float:
+        """The variance of the whole error at the worst data, in squared grid steps; all laws of a
+        plan's errors are then computed at the same places, which are remembered."""
+        worst = sum(part.weight**2 * part.variance for part in self.parts(users, None))
+        return users * float(worst_rounding(self.dither)) + worst
 
     def parts(self, users: int, totals: list[float] | None) -> list[Part]:
         """The digits' errors, in grid steps; at the worst data without totals. They are taken as
