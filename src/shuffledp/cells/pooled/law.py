@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from flint import arb, arb_poly
+from flint import arb, arb_poly, ctx
 
 from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform, weighted
 from shuffledp.cells.bounded.law import Moments
@@ -52,6 +52,12 @@ def way_down(cell: PooledCell, value: int) -> WayDown:
 def moments(cell: PooledCell) -> Moments:
     """The moments of one user's v in the buckets that are looked at together, in balls of the
     working precision: E[v | x] = kept·x + shift, x = 1 for a user that holds one of them."""
+    return _moments_at(cell, ctx.prec)
+
+
+@lru_cache(maxsize=256)
+def _moments_at(cell: PooledCell, bits: int) -> Moments:
+    assert bits == ctx.prec
     k, tokens = cell.together, cell.up.cut + 1
     part = Fraction(k, cell.buckets)
     pair = part * Fraction(k + cell.users, cell.buckets + cell.users)  # two tokens are both here
