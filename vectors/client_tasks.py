@@ -100,9 +100,6 @@ def make_tasks() -> dict[str, Task]:
         count, "count, repeated", batch=slack, repeat=True, order="uniform"
     )
     found["histogram, reserve"] = make_task(histogram, "histogram, reserve", padding="2^-64")
-    found["histogram, pooled"] = make_task(
-        PLANS["histogram"]("pooled").to_dict(), "histogram, pooled"
-    )
     found["count, per index"] = make_task(
         plan_count(10_000, 1, mse_overhead="1/2", padded=True).to_dict(), "count, per index"
     )

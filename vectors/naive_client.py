@@ -151,34 +151,6 @@ def sparse_cell(cell: Data, bucket: int, words: Words) -> list[tuple[int, int]]:
     return [(tokens.count(one), 0) for one in range(buckets)]
 
 
-def pooled_cell(held: list[tuple[Data, int]], words: Words) -> list[tuple[int, int]]:
-    """What a user sends to every bucket of a pooled cell; in one of them it holds 1."""
-    cell = held[0][0]
-    buckets, users, up, down = cell["buckets"], cell["users"], cell["up"], cell["down"]
-    cut, z, w = up["cut"], down["cut"], down["muted_cut"]
-
-    def urn(size: int) -> list[int]:
-        tokens: list[int] = []
-        for at in range(size):
-            number = whole_below(buckets + at * users, words)
-            tokens.append(number if number < buckets else tokens[(number - buckets) // users])
-        return tokens
-
-    dropped = finite([F(1), F(up["odds"][0])]).draw(words)
-    tokens = urn(cut + 1) if dropped else []
-    tokens += urn(cut_negative_binomial(F(buckets, users), F(up["decay"]), cut).draw(words))
-    sent = []
-    for bucket, (_, own) in enumerate(held):
-        value = 0 if dropped else own
-        odds = F(down["odds"][0]) * (1 if value else F(down.get("ratio", 1)))
-        jumped = finite([F(1), odds]).draw(words)
-        most = w if jumped else z
-        noise = cut_negative_binomial(F(1, users), F(down["decay"]), most).draw(words)
-        left = w - noise if jumped else z + w + value - noise
-        sent.append((left + tokens.count(bucket), 0))
-    return sent
-
-
 def encoded(protocol: Data, value: Any) -> list[tuple[Data, int]]:
     query = protocol["query"]
     if query in ("count", "integer-sum"):
@@ -261,8 +233,6 @@ def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]
         cells = encoded(protocol, value)
     if cells[0][0]["kind"] == "shared":
         return shared_cells(cells, words) + public
-    if cells[0][0]["kind"] == "pooled":
-        return pooled_cell(cells, words)
     return [CELLS[cell["kind"]](cell, held, words) for cell, held in cells] + public
 
 
