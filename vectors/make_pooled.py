@@ -1,5 +1,6 @@
-"""Writes vectors/pooled.json: pooled cells that are private, and attacks that must be refused; and
-vectors/pooled_draws.json: what users send for given random words.
+"""Writes vectors/pooled.json: pooled cells that are private, and attacks that must be refused;
+vectors/pooled_draws.json: what users send for given random words; and vectors/pooled_task.json: a
+task, in its canonical text.
 
 python vectors/make_pooled.py
 """
@@ -13,8 +14,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from client_tasks import LABELS, make_task, text_of
 from make_sparse import Recorded
 
+from shuffledp import plan_histogram
 from shuffledp.cells.pooled import PooledBuckets, PooledCell, search_buckets
 from shuffledp.cells.search import CellTarget
 from shuffledp.plans.target import laplace_variance
@@ -161,6 +164,14 @@ def draws() -> list[Data]:
     return found
 
 
+def task_text() -> str:
+    """The canonical text of a task for a histogram on a pooled cell."""
+    plan = plan_histogram(
+        100, 2, LABELS, other="no", mse_overhead=8, padded=True, cell=PooledCell.kind
+    )
+    return text_of(make_task(plan.to_dict(), "histogram, pooled").to_dict())
+
+
 def main() -> None:
     entries = []
     for name in CELLS:
@@ -174,6 +185,7 @@ def main() -> None:
     Path(__file__).with_name("pooled.json").write_text(text + "\n", encoding="utf-8")
     text = json.dumps(draws(), indent=1)
     Path(__file__).with_name("pooled_draws.json").write_text(text + "\n", encoding="utf-8")
+    Path(__file__).with_name("pooled_task.json").write_text(task_text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

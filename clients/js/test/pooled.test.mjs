@@ -5,6 +5,8 @@ import { test } from "node:test";
 
 import { givenWords, pooledBuckets } from "@shuffledp/client/testing";
 
+import { changedText, loadText } from "../test-support.mjs";
+
 const read = (name) =>
   JSON.parse(readFileSync(new URL(`../../../vectors/${name}.json`, import.meta.url), "utf8"));
 
@@ -60,4 +62,26 @@ test("what a certificate says of the proof must be true", () => {
 test("reports have exact padding only", () => {
   const group = pooledBuckets.read(read("pooled")[0].cell, "cell");
   assert.throws(() => group.messageLaws(), /exact padding/);
+});
+
+test("a task on a pooled cell is proved again when it is loaded", async () => {
+  const text = JSON.stringify(read("pooled_task"));
+  const { reportSize } = await loadText(text);
+  assert.equal(reportSize, JSON.parse(text).report_size);
+  const damages = {
+    "dropped too rarely": [
+      (t) => (t.certificate.protocol.cell.up.odds = ["1/10000000"]),
+      "privacy",
+    ],
+    "fewer labels": [(t) => t.certificate.protocol.labels.pop(), "task"],
+    "another epsilon": [(t) => (t.certificate.protocol.epsilon = "3"), "task"],
+    "another rule": [(t) => (t.certificate.cells[0].proof.up.rule = "equal cuts"), "task"],
+    "too short reports": [(t) => (t.report_size -= 1), "task"],
+    "padding with a reserve": [(t) => (t.padding = "2^-64"), "task"],
+  };
+  for (const [name, [damage, code]] of Object.entries(damages))
+    await assert.rejects(loadText(changedText(text, damage)), (error) => {
+      assert.equal(error.code, code, `${name}: ${error}`);
+      return true;
+    });
 });
