@@ -119,6 +119,43 @@ def bounded_plans() -> dict[str, Plan[Any]]:
     }
 
 
+def pooled_plans() -> dict[str, Plan[Any]]:
+    """Plans of the pooled cell for histograms."""
+    kind = "pooled"
+    return {
+        "pooled histogram": shuffledp.plan_histogram(10**4, 1, 4, cell=kind),
+        "pooled histogram, padded": shuffledp.plan_histogram(
+            200, 1, ["a", "b", "c"], padded=True, other="c", cell=kind
+        ),
+    }
+
+
+def fewer_drops(data: Data) -> None:
+    """Labels dropped a thousandth too rarely."""
+    up = data["protocol"]["cell"]["up"]
+    up["odds"] = [str(Fraction(up["odds"][0]) * Fraction(999, 1000))]
+
+
+def smaller_ratio(data: Data) -> None:
+    """Jumps that tell more of the value than they may."""
+    down = data["protocol"]["cell"]["down"]
+    down["ratio"] = str(Fraction(down["ratio"]) * Fraction(9, 10))
+
+
+def fewer_labels(data: Data) -> None:
+    """An urn for more buckets than there are labels."""
+    data["protocol"]["labels"].pop()
+    data["protocol"]["other"] = None
+
+
+POOLED_ATTACKS = {
+    "labels dropped too rarely": fewer_drops,
+    "a ratio that is too small": smaller_ratio,
+    "fewer labels": fewer_labels,
+    "other users": lambda data: more_users(data),
+}
+
+
 def label_plans() -> dict[str, Plan[Any]]:
     """Plans for labels of any domain, on a sparse cell."""
     return {
@@ -173,6 +210,7 @@ ATTACKED = (
     "mean by group",
     "frequencies",
     "heavy hitters",
+    "pooled histogram, padded",
 )
 
 
@@ -183,6 +221,7 @@ def main() -> None:
         (bounded_plans(), BOUNDED_ATTACKS),
         (group_plans(), GROUP_ATTACKS),
         (label_plans(), LABEL_ATTACKS),
+        (pooled_plans(), POOLED_ATTACKS),
     ):
         for name, plan in plans.items():
             data = plan.certificate.to_dict()

@@ -3,10 +3,10 @@
     python -m shuffledp_check FILE [FILE …]
 
 It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
-bounded.py, those of them that share their way up by shared.py, sparse ones by sparse.py, all in
-fractions. For the others, reals
-are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
-added, r(m) from its product. What it proves is stated in docs/mathematics.md, "The inequality".
+bounded.py, those of them that share their way up by shared.py and pooled.py, sparse ones by
+sparse.py, all in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x
+comes from its Taylor series with the remainder added, r(m) from its product. What it proves is
+stated in docs/mathematics.md, "The inequality".
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from shuffledp_check import document
 from shuffledp_check.bounded import BoundedCell, Rejected
+from shuffledp_check.pooled import PooledCell
 from shuffledp_check.shared import SharedCell, check_together
 from shuffledp_check.sparse import KeptCell, SparseCell
 
@@ -236,7 +237,7 @@ class Inequality:
         return self(m + 1).above(self(m))
 
 
-AnyCell = Cell | BoundedCell | SparseCell | KeptCell
+AnyCell = Cell | BoundedCell | PooledCell | SparseCell | KeptCell
 
 
 class Budget(NamedTuple):
@@ -255,6 +256,8 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
         raise Rejected("only the digits of a real sum share their way up")
     if data["kind"] == SparseCell.kind:
         raise Rejected("only histograms have sparse cells")
+    if data["kind"] == PooledCell.kind:
+        raise Rejected("only histograms have pooled cells")
     if data["kind"] == KeptCell.kind:
         raise Rejected("only a histogram with heavy labels has a kept cell")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
@@ -305,6 +308,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         return heavy_histogram(protocol)
     if query == "histogram" and protocol["cell"]["kind"] == SparseCell.kind:
         return sparse_histogram(protocol)
+    if query == "histogram" and protocol["cell"]["kind"] == PooledCell.kind:
+        return pooled_histogram(protocol)
     if query == "histogram":
         cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
         return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
@@ -367,6 +372,17 @@ def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if cell.buckets != bucket_count(protocol):
         raise Rejected("a sparse cell is for as many labels as it has buckets")
     return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
+
+
+def pooled_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """All buckets share one noise upwards: a label that replaces another one costs what the cell
+    says, upwards and downwards, and that must be all of epsilon."""
+    cell, epsilon = PooledCell(protocol["cell"]), Fraction(protocol["epsilon"])
+    if cell.buckets != bucket_count(protocol):
+        raise Rejected("a pooled cell is for as many labels as it has buckets")
+    if cell.up.epsilon + cell.down.epsilon != epsilon:
+        raise Rejected("a pooled cell is for its own losses")
+    return epsilon, [Budget(cell, cell.up.epsilon, cell.down.epsilon, cell.buckets)]
 
 
 def heavy_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
@@ -451,7 +467,7 @@ def users_of(cells: list[Budget]) -> int:
 
 def prove(one: Budget, work: Work) -> dict[str, Any]:
     """What a proof says about a cell; raises `Rejected` if there is none."""
-    if isinstance(one.cell, BoundedCell | SparseCell | KeptCell):
+    if isinstance(one.cell, BoundedCell | PooledCell | SparseCell | KeptCell):
         return one.cell.check(one.up, one.down)
     return one.cell.check(one.up, one.down, work)
 

@@ -212,6 +212,15 @@ CELLS = {
         }
     ),
     "bounded": record({**BOUNDED, "up": BY_VALUE, "down": BY_VALUE}),
+    "pooled": record(
+        {
+            "kind": constant("pooled"),
+            "users": whole(1, MOST_USERS),
+            "buckets": whole(1, 10**6),
+            "up": DIRECTION,
+            "down": BY_VALUE,
+        }
+    ),
     "sparse": record(
         {
             "kind": constant("sparse"),

@@ -73,7 +73,11 @@ def test_the_kinds_are_compared_by_what_is_asked() -> None:
         ({"error_at": -1}, ParameterError, "error_at must be a whole number"),
         ({"error_at": 10, "mse_overhead": 1}, ParameterError, "error_at goes with max_messages"),
         ({"error_at": 10, "relative_error": 1}, ParameterError, "error_at goes with max_messages"),
-        ({"cell": "dense"}, ParameterError, "cell must be one of best, bounded, paper, sparse"),
+        (
+            {"cell": "dense"},
+            ParameterError,
+            "cell must be one of best, bounded, paper, pooled, sparse",
+        ),
         ({"cell": "sparse", "rmse": 1}, PlanningError, "allow a larger error"),
     ],
 )

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from shuffledp.cells import bounded, digits, paper, sparse
+from shuffledp.cells import bounded, digits, paper, pooled, sparse
 from shuffledp.cells.base import Cell, CellGroup, Proof
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.kind import CellKind
@@ -23,6 +23,7 @@ KINDS: dict[str, CellKind] = {
         bounded.KIND,
         digits.KIND,
         paper.KIND,
+        pooled.KIND,
         sparse.KIND,
         sparse.KEPT_KIND,
     )
@@ -135,7 +136,8 @@ def _best(
     refusal: PlanningError | None = None
     best: FoundCells | None = None
     for kind in KINDS.values():
-        search = search_of(kind) if choice in (BEST, kind.chosen_by) else None
+        allowed = choice == kind.chosen_by or (choice == BEST and not kind.by_name)
+        search = search_of(kind) if allowed else None
         if search is None:
             continue
         try:

@@ -11,8 +11,8 @@ from shuffledp.cells.report_size import padded_size
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import to_float
 
-BEST, BOUNDED, PAPER, SPARSE = "best", "bounded", "paper", "sparse"
-CELL_CHOICES = (BEST, BOUNDED, PAPER, SPARSE)
+BEST, BOUNDED, PAPER, POOLED, SPARSE = "best", "bounded", "paper", "pooled", "sparse"
+CELL_CHOICES = (BEST, BOUNDED, PAPER, POOLED, SPARSE)
 """The planners' argument `cell`."""
 
 

@@ -162,8 +162,9 @@ def unlikely_total(
     """How unlikely it is that the counters of a group, which depend on each other, get `sent`
     messages in all from `users` users of whom `fewest` to `most` have a value.
     Requires: the group has the moments of that number, which more values only raise."""
-    empty = to_float(lambda: group.members[0].cell.messages_per_user(0))
+    cell = group.members[0].cell
     held = to_float(group.messages_per_user)
+    empty = held - to_float(lambda: cell.messages_per_user() - cell.messages_per_user(0))
     found = []
     for sign, holders in ((UP, most), (DOWN, fewest)):
 

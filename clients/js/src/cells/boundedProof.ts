@@ -40,15 +40,19 @@ const spareOf = ({ decay, ratio = ONE }: Direction, { largest }: Among): Rationa
 export const lostOdds = ({ odds, ratio = ONE }: Direction): Rational =>
   times(subtract(ONE, ratio), odds[0]!);
 
+/** Throws unless D·ln(1/β) ≤ ε ≤ `allowed`. */
+export function proveLoss({ epsilon, decay }: Direction, d: number, allowed: Rational): void {
+  if (!holds("loss", epsilon, allowed)) notPrivate("a direction's loss exceeds what it may cost");
+  let bound = exponentialBelow(epsilon); // β^D·e^ε ≥ 1
+  for (let i = 0; i < d; i++) bound = below(times(bound, decay));
+  if (!holds("decay", ONE, bound)) notPrivate("the noise falls too fast for its loss");
+}
+
 /** Throws unless a change in this direction costs at most `allowed`. */
 export function proveDirection(side: Direction, among: Among, allowed: Rational): void {
   const { users, largest: d } = among;
-  if (!holds("loss", side.epsilon, allowed))
-    notPrivate("a direction's loss exceeds what it may cost");
-  const { decay: beta, cut: z, muted_cut: w } = side;
-  let bound = exponentialBelow(side.epsilon); // D·ln(1/β) ≤ ε is β^D·e^ε ≥ 1
-  for (let i = 0; i < d; i++) bound = below(times(bound, beta));
-  if (!holds("decay", ONE, bound)) notPrivate("the noise falls too fast for its loss");
+  proveLoss(side, d, allowed);
+  const { cut: z, muted_cut: w } = side;
   const used = share(side, among);
   if (w !== z && (users < 3 || w < d - 1 || z < w + d))
     notPrivate("no rule covers the cuts of its noise");

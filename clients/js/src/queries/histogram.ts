@@ -1,12 +1,13 @@
-/** How many users have each of some labels: a cell per label, or one sparse cell for all. Loaded only
- * for such tasks. */
+/** How many users have each of some labels: a cell per label, or one for all. Loaded only for such
+ * tasks. */
 import { equalCells, kindOf, type CellGroup } from "../cells/base.js";
 import { bad } from "../errors.js";
-import { subtract, type Rational } from "../numbers/rational.js";
+import { add, same, subtract } from "../numbers/rational.js";
 import { anything, list, whole } from "../schema.js";
 import { LABEL, parameters, wrong, zeroOrOne, type Query, type Value } from "./base.js";
 
 const MOST_LABELS = 10 ** 6;
+const UP_AND_DOWN = "up + down";
 
 export const query: Query = (data, cells) => {
   const { epsilon, cell, labels, other } = parameters(data, {
@@ -29,16 +30,18 @@ export const query: Query = (data, cells) => {
     allowsTopUp: true,
     values: { kind: "label", labels, other } as const,
   };
-  const sparse = cells.groups.get(kindOf(cell));
-  if (sparse) {
-    const group: CellGroup = sparse.read(cell, "protocol.cell");
-    const loss: Rational = group.uses[0]!.up;
-    if (group.counters !== labels.length) bad("A sparse cell is for as many labels as buckets");
+  const together = cells.groups.get(kindOf(cell));
+  if (together) {
+    const group: CellGroup = together.read(cell, "protocol.cell");
+    const { up, down, cell: one } = group.uses[0]!;
+    if (group.counters !== labels.length) bad("The cell is for as many labels as buckets");
+    const split = one.kind !== "sparse";
+    if (split && !same(add(up, down), epsilon)) bad("The cell is for its own losses");
     return {
       ...common,
       groups: [group],
-      loss,
-      lossRule: "any replacement",
+      loss: split ? epsilon : up,
+      lossRule: split ? UP_AND_DOWN : "any replacement",
       encode: (value) => ({ held: [[place(value)]] }),
     };
   }
@@ -48,7 +51,7 @@ export const query: Query = (data, cells) => {
     ...common,
     groups: [equalCells({ cell: one, copies: labels.length, up, down: subtract(epsilon, up) })],
     loss: epsilon,
-    lossRule: "up + down",
+    lossRule: UP_AND_DOWN,
     encode(value) {
       const held = place(value);
       return { held: [labels.map((_, bucket) => Number(bucket === held))] };

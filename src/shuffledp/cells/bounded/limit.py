@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from shuffledp.numbers.exact import to_float
 
 if TYPE_CHECKING:
-    from shuffledp.cells.bounded.cell import BoundedCell
+    from shuffledp.cells.bounded.cell import CutCell
 
 MARGIN = 1e-9
 """Of logarithms that are compared."""
@@ -20,7 +20,7 @@ FINENESS = 1e-5
 """Of the steps in which the limit is looked for, as a part of it."""
 
 
-def fewest_messages(cell: BoundedCell, loss: Fraction, copies: int) -> float:
+def fewest_messages(cell: CutCell, loss: Fraction, copies: int) -> float:
     """A lower bound on what a user sends on average to `copies` such cells, of which one holds the
     largest value and the others 0, if a change of a value costs at most `loss` and one user's
     estimate has at most the variance that it has here."""

@@ -145,8 +145,8 @@ class HistogramQuery(Query[HistogramResult]):
     cell: Annotated[
         str,
         Option(
-            "The kind of cell: the cheapest one (best), or the one named (sparse: few messages "
-            "for any number of labels).",
+            "The kind of cell: the cheapest one (best), or the one named (pooled: shorter reports "
+            "for the same error; sparse: few messages for any number of labels).",
             "KIND",
             choices=CELL_CHOICES,
         ),

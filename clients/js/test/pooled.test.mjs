@@ -1,0 +1,87 @@
+// Pooled cells: the verdicts and draws of the vectors, and what a histogram makes of them.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { givenWords, pooledBuckets } from "@shuffledp/client/testing";
+
+import { changedText, loadText } from "../test-support.mjs";
+
+const read = (name) =>
+  JSON.parse(readFileSync(new URL(`../../../vectors/${name}.json`, import.meta.url), "utf8"));
+
+const fraction = (text) => {
+  const [n, d = "1"] = text.split("/");
+  return [BigInt(n), BigInt(d)];
+};
+
+/** Whether the client accepts an entry. */
+function accepted({ cell, users, buckets, most_messages, up, down }) {
+  try {
+    const group = pooledBuckets.read(cell, "cell");
+    group.uses[0].cell.prove(fraction(up), fraction(down));
+    const told = [group.uses[0].cell.users, group.counters, group.mostMessages];
+    return String(told) === String([users, buckets, most_messages]);
+  } catch (error) {
+    assert.match(error.constructor.name, /Error$/);
+    assert.ok(error.code, String(error)); // an error of the client, with its code
+    return false;
+  }
+}
+
+for (const entry of read("pooled"))
+  test(`pooled cell: ${entry.name}`, () => assert.equal(accepted(entry), entry.holds));
+
+test("draws are those of the vectors, word by word", () => {
+  const runs = read("pooled_draws");
+  for (const { cell, code, words, sent } of runs) {
+    const group = pooledBuckets.read(cell, "cell");
+    const given = givenWords(words);
+    const plus = sent.flatMap((count, bucket) => Array(count).fill(bucket));
+    assert.deepEqual(group.draw([code], given), [plus, []]);
+    assert.equal(given.left(), 0);
+    assert.ok(plus.length <= group.mostMessages);
+  }
+  assert.ok(runs.length >= 40);
+});
+
+test("what a certificate says of the proof must be true", () => {
+  const entry = read("pooled")[0];
+  const { cell } = pooledBuckets.read(entry.cell, "cell").uses[0];
+  const proof = {
+    most_messages: entry.most_messages,
+    up: { rule: "pooled way up" },
+    down: { rule: "per index" },
+  };
+  assert.ok(cell.agrees(proof));
+  assert.ok(!cell.agrees({ ...proof, most_messages: entry.most_messages - 1 }));
+  assert.ok(!cell.agrees({ ...proof, up: { rule: "equal cuts" } }));
+  assert.ok(!cell.agrees({ ...proof, down: { rule: "equal cuts" } }));
+});
+
+test("reports have exact padding only", () => {
+  const group = pooledBuckets.read(read("pooled")[0].cell, "cell");
+  assert.throws(() => group.messageLaws(), /exact padding/);
+});
+
+test("a task on a pooled cell is proved again when it is loaded", async () => {
+  const text = JSON.stringify(read("pooled_task"));
+  const { reportSize } = await loadText(text);
+  assert.equal(reportSize, JSON.parse(text).report_size);
+  const damages = {
+    "dropped too rarely": [
+      (t) => (t.certificate.protocol.cell.up.odds = ["1/10000000"]),
+      "privacy",
+    ],
+    "fewer labels": [(t) => t.certificate.protocol.labels.pop(), "task"],
+    "another epsilon": [(t) => (t.certificate.protocol.epsilon = "3"), "task"],
+    "another rule": [(t) => (t.certificate.cells[0].proof.up.rule = "equal cuts"), "task"],
+    "too short reports": [(t) => (t.report_size -= 1), "task"],
+    "padding with a reserve": [(t) => (t.padding = "2^-64"), "task"],
+  };
+  for (const [name, [damage, code]] of Object.entries(damages))
+    await assert.rejects(loadText(changedText(text, damage)), (error) => {
+      assert.equal(error.code, code, `${name}: ${error}`);
+      return true;
+    });
+});

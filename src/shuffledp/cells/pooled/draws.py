@@ -1,0 +1,174 @@
+"""Draws of the pooled cell: one user, an array of users, and a whole tally in one go.
+
+All three draw the same law exactly. Labels are dropped and noise is dealt first; what is left of
+the values then goes through the ways down. Noise and jumps are rare: of all users and buckets only
+those that draw something else than 0 are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shuffledp.cells.base import Counts, Values
+from shuffledp.numbers.arrangement import subset, uniform_below
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.sampler import events, sampler, successes, tallies, total_of
+from shuffledp.numbers.uniform import uniform_whole
+
+if TYPE_CHECKING:
+    from shuffledp.cells.pooled.cell import PooledCell
+
+TOKENS_AT_ONCE = 1 << 22
+"""About how many tokens are held at the same time."""
+MOST_SLOTS = 1 << 62
+"""Users times buckets that are told apart by one 64-bit number."""
+EVENTS_AT_ONCE = 1 << 18
+"""About how many users with noise are held at the same time."""
+
+
+# One user
+
+
+def randomize(cell: PooledCell, code: int, entropy: Entropy) -> list[int]:
+    """One user's messages to each bucket: drop, tokens, then the buckets one after the other, each
+    with its jump and its noise, in this order in every language."""
+    kept = sampler(cell.drop).draw_one(entropy) == 0
+    sent = [0] * cell.buckets
+    dealt = [] if kept else urn(cell, cell.up.cut + 1, entropy)
+    dealt += urn(cell, sampler(cell.tokens).draw_one(entropy), entropy)
+    for bucket in dealt:
+        sent[bucket] += 1
+    for bucket in range(cell.buckets):
+        value = int(kept and bucket == code)
+        if sampler(cell.jump(value)).draw_one(entropy):
+            left = cell.down.muted_cut - sampler(cell.down_muted_noise).draw_one(entropy)
+        else:
+            left = cell.base + value - sampler(cell.down_noise).draw_one(entropy)
+        sent[bucket] += left
+    return sent
+
+
+def urn(cell: PooledCell, count: int, entropy: Entropy) -> list[int]:
+    """The buckets of `count` tokens by Pólya's urn.
+
+    A number below B + i·m is a bucket if it is below B; the others are m for each earlier token.
+    """
+    found: list[int] = []
+    for i in range(count):
+        number = uniform_whole(cell.buckets + i * cell.users, entropy)
+        found.append(
+            number if number < cell.buckets else found[(number - cell.buckets) // cell.users]
+        )
+    return found
+
+
+# Many users
+
+
+def randomize_total(cell: PooledCell, codes: Values, entropy: Entropy) -> Counts:
+    """The sums of `randomize` over many users, each drawn independently."""
+    users = len(codes)
+    dropped = sampler(cell.drop).hits(users, entropy)
+    left = np.delete(codes, dropped)
+    _, sizes = sampler(cell.tokens).events(users, entropy)
+    counts = np.bincount(sizes) if sizes.size else np.zeros(1, np.int64)
+    total = dealt(cell, counts, dropped.size, entropy)
+    ones = np.bincount(left, minlength=cell.buckets).astype(np.int64)
+    return total + ways_down(cell, ones, users, entropy)
+
+
+def aggregate(cell: PooledCell, tally: Counts, without: int, entropy: Entropy) -> Counts:
+    """The sums of `randomize` over all users of a tally, and over `without` users that hold none
+    of the buckets, at a cost that does not grow with their number."""
+    tally = np.asarray(tally, np.int64)
+    users = int(tally.sum()) + without
+    gone = successes(users, cell.drop.probability, entropy)
+    left = tally - among(tally, without, gone, entropy)
+    total = dealt(cell, tallies(cell.tokens, users, entropy), gone, entropy)
+    return total + ways_down(cell, left, users, entropy)
+
+
+def among(tally: Counts, without: int, chosen: int, entropy: Entropy) -> Counts:
+    """How many of `chosen` users, drawn without replacement from a tally and `without` others, hold
+    each bucket."""
+    ends = np.cumsum(tally)
+    users = (int(ends[-1]) if ends.size else 0) + without
+    places = subset(users, chosen, entropy)
+    owners = np.searchsorted(ends, places, side="right")
+    return np.bincount(owners, minlength=len(tally) + 1)[: len(tally)].astype(np.int64)
+
+
+def dealt(cell: PooledCell, sizes: Counts, dropped: int, entropy: Entropy) -> Counts:
+    """The tokens in each bucket from urns, `sizes[t]` of t tokens, and from those of users that
+    drop their labels."""
+    total = np.zeros(cell.buckets, np.int64)
+    for size, urns in [*enumerate(sizes.tolist()), (cell.up.cut + 1, dropped)]:
+        step = max(1, TOKENS_AT_ONCE // max(size, 1))
+        for begin in range(0, urns if size else 0, step):
+            total += _equal_urns(cell, size, min(step, urns - begin), entropy)
+    return total
+
+
+def _equal_urns(cell: PooledCell, size: int, urns: int, entropy: Entropy) -> Counts:
+    """The tokens in each bucket from urns of equally many tokens."""
+    buckets = np.empty((size, urns), np.int64)
+    for i in range(size):
+        numbers = uniform_below(cell.buckets + i * cell.users, urns, entropy)
+        copied = np.flatnonzero(numbers >= cell.buckets)
+        earlier = (numbers[copied] - cell.buckets) // cell.users
+        numbers[copied] = buckets[earlier, copied]
+        buckets[i] = numbers
+    return np.bincount(buckets.ravel(), minlength=cell.buckets).astype(np.int64, copy=False)
+
+
+# The ways down
+
+
+def ways_down(cell: PooledCell, ones: Counts, users: int, entropy: Entropy) -> Counts:
+    """What the ways down of all buckets give, when `ones[b]` of the users hold b. Each bucket of
+    each user is drawn independently."""
+    step = int(min(MOST_SLOTS, EVENTS_AT_ONCE / _eventful(cell)) / max(users, 1))
+    if step == 0:  # too many users with noise to hold them
+        rows = [_one_way_down(cell, int(held), users, entropy) for held in ones]
+        return np.array(rows, np.int64)
+    sent = cell.base * users + ones
+    for begin in range(0, ones.size, step):
+        part = slice(begin, begin + step)
+        _add_ways_down(cell, sent[part], ones[part], users, entropy)
+    return sent
+
+
+def _eventful(cell: PooledCell) -> float:
+    """About the chance that a bucket jumps or draws a noise that is not 0."""
+    return 1e-12 + float(cell.jump(1).probability) + 1 - float(cell.down_noise.pmf(0))
+
+
+def _add_ways_down(
+    cell: PooledCell, sent: Counts, ones: Counts, users: int, entropy: Entropy
+) -> None:
+    """Adds noise and jumps to buckets that hold the values alone. Number b·users + i stands for
+    user i in bucket b; the first ones[b] users hold 1."""
+    share = max(users, 1)
+    empty, _ = events(cell.jump(0), ones.size * users, entropy)
+    empty = empty[empty % share >= ones[empty // share]]  # those who hold 1 have their own jumps
+    starts = np.cumsum(ones) - ones
+    held, _ = events(cell.jump(1), int(ones.sum()), entropy)
+    owners = np.searchsorted(starts, held, side="right") - 1
+    jumped = np.concatenate([empty, owners * share + held - starts[owners]])
+    moved = -cell.down.cut - sampler(cell.down_muted_noise).draw(jumped.size, entropy)
+    moved[empty.size :] -= 1  # the value is lost
+    np.add.at(sent, jumped // share, moved)
+    slot, noise = events(cell.down_noise, ones.size * users, entropy)
+    kept = ~np.isin(slot, jumped)  # a bucket that jumps draws separate noise
+    np.add.at(sent, slot[kept] // share, -noise[kept])
+
+
+def _one_way_down(cell: PooledCell, ones: int, users: int, entropy: Entropy) -> int:
+    """The same for one bucket, at a cost that does not grow with the users."""
+    lost = successes(ones, cell.jump(1).probability, entropy)
+    jumped = lost + successes(users - ones, cell.jump(0).probability, entropy)
+    total = cell.base * users + ones - lost - cell.down.cut * jumped
+    total -= total_of(cell.down_noise, users - jumped, entropy)
+    return total - total_of(cell.down_muted_noise, jumped, entropy)

@@ -1,0 +1,202 @@
+"""What one user sends to a bucket of a pooled cell, or to several together: moments and laws.
+
+Of t tokens by the urn, j are in k given buckets with probability c_j·c′_(t−j)/s_t, where c and c′
+are the masses of s with k·r and (B−k)·r for B·r: a beta-binomial number. With N the share of the
+noise in the k buckets, J that of the Z+1 tokens of a user that drops its label, ψ_x the law of one
+way down with the value x, and a the chance that a label is kept, the k buckets get
+
+    a user that holds one of them    N · [ a·ψ_1·ψ_0^(k−1)  +  (1 − a)·J·ψ_0^k ]
+    any other                        N · [ a + (1 − a)·J ]·ψ_0^k
+
+(products of generating functions). v is the number sent less k(z + w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from flint import arb, arb_poly, ctx
+
+from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform, weighted
+from shuffledp.cells.bounded.law import Moments
+from shuffledp.numbers.exact import ball
+
+if TYPE_CHECKING:
+    from shuffledp.cells.pooled.cell import PooledCell
+
+
+class WayDown(NamedTuple):
+    """The moments of what one bucket sends after its way down, less z + w."""
+
+    mean: Any
+    variance: Any
+
+
+def way_down(cell: PooledCell, value: int) -> WayDown:
+    """With this value."""
+    mean, variance = cell.down_noise.moments()
+    muted, muted_variance = cell.down_muted_noise.moments()
+    odds = cell.jump_odds(value)
+    stays, jumps = ball(1 / (1 + odds)), ball(odds / (1 + odds))
+    here, there = value - mean, -cell.down.cut - muted
+    centre = stays * here + jumps * there
+    square = stays * (here * here + variance) + jumps * (there * there + muted_variance)
+    return WayDown(centre, square - centre * centre)
+
+
+def moments(cell: PooledCell) -> Moments:
+    """The moments of one user's v in the buckets that are looked at together, in balls of the
+    working precision: E[v | x] = kept·x + shift, x = 1 for a user that holds one of them."""
+    return _moments_at(cell, ctx.prec)
+
+
+@lru_cache(maxsize=256)
+def _moments_at(cell: PooledCell, bits: int) -> Moments:
+    assert bits == ctx.prec
+    k, tokens = cell.together, cell.up.cut + 1
+    part = Fraction(k, cell.buckets)
+    pair = part * Fraction(k + cell.users, cell.buckets + cell.users)  # two tokens are both here
+    mean, variance = cell.tokens.moments()
+    pairs = variance + mean * mean - mean  # E[t(t−1)]
+    noise = mean * ball(part)
+    spread = pairs * ball(pair) + noise - noise * noise
+    dealt = ball(tokens * part)
+    dealt_square = ball(tokens * (tokens - 1) * pair) + dealt
+    none, one = way_down(cell, 0), way_down(cell, 1)
+    dropped = ball(cell.drop_odds / (1 + cell.drop_odds))
+
+    def at(x: int) -> tuple[arb, arb]:
+        """E[v | x] and Var[v | x]."""
+        kept = one.mean + (k - 1) * none.mean if x else k * none.mean
+        kept_variance = one.variance + (k - 1) * none.variance if x else k * none.variance
+        lost = k * none.mean + dealt
+        lost_variance = k * none.variance + dealt_square - dealt * dealt
+        centre = kept + dropped * (lost - kept)
+        between = dropped * (1 - dropped) * (lost - kept) * (lost - kept)
+        within = kept_variance + dropped * (lost_variance - kept_variance)
+        return noise + centre, spread + within + between
+
+    (shift, spread_none), (held, spread_one) = at(0), at(1)
+    kept = held - shift
+    slope = spread_one - spread_none - kept * (1 - kept)
+    return Moments(kept=kept, shift=shift, slope=slope, spread=spread_none)
+
+
+# Exact masses of one bucket, or of several together
+
+
+def urn_masses(cell: PooledCell, r: Any, beta: Any) -> tuple[list[Any], list[Any]]:
+    """The masses of N (0..Z) and of J (0..Z+1), in the arithmetic of `r` and `beta`."""
+    z, k = cell.up.cut, cell.together
+    here, rest = k * r, (cell.buckets - k) * r
+    own, others = [r / r], [r / r]
+    for j in range(z + 1):
+        own.append(own[-1] * beta * (here + j) / (j + 1))
+        others.append(others[-1] * beta * (rest + j) / (j + 1))
+    below = list(accumulate(others))
+    noise = [own[j] * below[z - j] for j in range(z + 1)]
+    dealt = [own[j] * others[z + 1 - j] for j in range(z + 2)]
+    total, jumps = sum(noise), sum(dealt)
+    return [mass / total for mass in noise], [mass / jumps for mass in dealt]
+
+
+def message_masses(cell: PooledCell, value: int) -> list[arb]:
+    """P(a user with this value sends j messages here) for j = 0.., in balls."""
+    noise, dealt = urn_masses(cell, ball(Fraction(1, cell.users)), ball(cell.up.decay))
+    z, w = cell.down.cut, cell.down.muted_cut
+
+    def through(x: int) -> arb_poly:
+        odds = cell.jump_odds(x)
+        stay = [ball(1 / (1 + odds)) * cell.down_noise.pmf(j) for j in range(z + 1)][::-1]
+        jump = [ball(odds / (1 + odds)) * cell.down_muted_noise.pmf(j) for j in range(w + 1)][::-1]
+        return arb_poly([arb(0)] * (w + x) + stay) + arb_poly(jump)
+
+    none, one = through(0), through(1)
+    others = arb_poly([1])
+    for _ in range(cell.together - 1):
+        others = others * none
+    dropped = cell.drop_odds / (1 + cell.drop_odds)
+    kept = (one if value else none) * ball(1 - dropped)
+    lost = none * arb_poly(dealt) * ball(dropped)
+    masses = list((arb_poly(noise) * others * (kept + lost)).coeffs())
+    return masses + [arb(0)] * (cell.most_messages + 1 - len(masses))
+
+
+# In floats, for reporting
+
+
+@lru_cache(maxsize=64)
+def _float_masses(cell: PooledCell) -> tuple[Floats, Floats]:
+    """The masses of N and J with a relative error of about 10⁻¹³ each: all terms are positive."""
+    noise, dealt = urn_masses(cell, 1 / cell.users, float(cell.up.decay))
+    return np.array(noise), np.array(dealt)
+
+
+class Parts(NamedTuple):
+    """E[e^(s(v−x))] of one user is 1 + noise + e^(−sx)·jumps − (1 − P), where P is the chance that
+    the label is kept and its bucket does not jump; `jumps` for x = 0 and for x = 1."""
+
+    noise: Any
+    jumps: Any
+    jumps_above: Any
+
+
+def parts(
+    cell: PooledCell, off: Callable[[Floats], Any], less: Callable[[Floats], Any], back: Any
+) -> Parts:
+    """The parts, from E[e^(sX)] − 1 and E[e^(−sX)] − 1 of a law and from e^(−sz)."""
+    up_masses, dealt_masses = _float_masses(cell)
+    up, dealt = off(up_masses), 1 + off(dealt_masses)
+    down, muted = less(noise_masses(cell.down_noise)), less(noise_masses(cell.down_muted_noise))
+    none, one = cell.jump_odds(0), cell.jump_odds(1)
+    dropped = cell.drop_odds / (1 + cell.drop_odds)
+    kept, lost = float(1 - dropped), float(dropped)
+    jumped = back * (1 + muted)
+    share = float(none / (1 + none))
+    empty = (1 - share) * down + share * (jumped - 1)  # ψ_0 − 1
+    rest = np.expm1((cell.together - 1) * np.log1p(empty))  # ψ_0^(k−1) − 1
+    others = up + rest + up * rest
+    fixed = (1 + others) * lost * dealt * (1 + empty)
+    sooner = float((one - none) / ((1 + one) * (1 + none)))  # jumps less often with the value 0
+    without = kept * (sooner * (1 + down) + share * jumped)
+    held = kept * float(one / (1 + one)) * jumped
+    return Parts(
+        noise=float(cell.data_probability) * (down + others + down * others),
+        jumps=(1 + others) * without + fixed,
+        jumps_above=(1 + others) * held + fixed,
+    )
+
+
+def user_function(cell: PooledCell, t: Floats) -> UserFunction:
+    """The characteristic function of one user's v, in parts."""
+
+    def off(masses: Floats) -> Any:
+        masses = masses.copy()
+        masses[0] = 0.0
+        return transform(masses, t) - masses.sum()
+
+    found = parts(cell, off, lambda masses: off(masses).conj(), np.exp(-1j * t * cell.down.cut))
+    return UserFunction(
+        t=t,
+        noise=found.noise,
+        jumps=found.jumps,
+        muted=float(1 - cell.data_probability),
+        jumps_above=found.jumps_above,
+    )
+
+
+def log_user_moment(cell: PooledCell, theta: Floats, x: int) -> Floats:
+    """ln E[e^(θ(v−x))] of one user that holds one of the buckets (x = 1) or none."""
+
+    def off(masses: Floats, sign: int = 1) -> Floats:
+        return weighted(np.expm1(np.outer(sign * theta, np.arange(len(masses)))), masses)
+
+    found = parts(cell, off, lambda masses: off(masses, -1), np.exp(-theta * cell.down.cut))
+    jumps = found.jumps_above if x > 0 else found.jumps
+    muted = float(1 - cell.data_probability)
+    return np.asarray(np.log1p(found.noise + np.exp(-theta * x) * jumps - muted))

@@ -1,0 +1,82 @@
+"""An independent check of pooled cells: integers from the standard library, nothing else.
+
+    python -m shuffledp_check.pooled FILE     (a list of entries like vectors/pooled.json)
+
+It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its unsafe
+side by a number of 256 significant bits. What is checked, and why it is enough, is stated in
+docs/mathematics.md, "Histograms with one way up".
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from shuffledp_check.bounded import Direction, High, Rejected, check_files
+
+MOST_BUCKETS = 10**6
+POOLED = "pooled way up"
+
+
+class PooledCell:
+    """A pooled cell's numbers; downwards every bucket is a bounded cell."""
+
+    kind = "pooled"
+    largest = 1
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        if data.get("kind") != self.kind:
+            raise Rejected(f"not a {self.kind} cell")
+        self.users, self.buckets = data["users"], data["buckets"]
+        if type(self.users) is not int or type(self.buckets) is not int:
+            raise Rejected("users and buckets must be whole numbers")
+        if self.users < 1 or not 1 <= self.buckets <= MOST_BUCKETS:
+            raise Rejected("users or buckets is outside its domain")
+        self.up = Direction(self.users, 1, data["up"])
+        self.down = Direction(self.users, 1, data["down"])
+        if self.up.z != self.up.w or self.up.ratio != 1:
+            raise Rejected("the way up must have equal cuts and no ratio")
+        if self.buckets + self.up.z * self.users > 1 << 53:
+            raise Rejected("the tokens of an urn need too large numbers")
+        self.up_loss = self.up.epsilon
+        below = self.buckets * (self.down.z + self.down.w)
+        self.most_messages = below + 2 * self.up.z + 1
+
+    def check(self, up: Fraction, down: Fraction) -> dict[str, Any]:
+        """What a proof says that replacing a label costs at most `up` + `down`; raises `Rejected`
+        if there is none."""
+        if self.up.epsilon > up or self.down.epsilon > down:
+            raise Rejected("a direction's loss exceeds what it may cost")
+        if self.down.ratio < self.up.beta:
+            raise Rejected("the ratio downwards is below the decay upwards")
+        self.up.check_loss()
+        if self.drop_claim().exceeds(1):
+            raise Rejected("labels are dropped too rarely for the cut of the noise upwards")
+        return {
+            "most_messages": self.most_messages,
+            "up": {"rule": POOLED},
+            "down": {"rule": self.down.check()},
+        }
+
+    def drop_claim(self) -> High:
+        """At least β_d·m·s_(Z+1)/((1 − β_u·β_d)·R), s_(t+1)/s_t = β_u(B + t·m)/(m(t + 1))."""
+        m, both = self.users, self.up.beta * self.down.beta
+        claim = High.of(self.down.beta * m / ((1 - both) * self.up.odds[0]))
+        top, bottom = self.up.beta.as_integer_ratio()
+        for t in range(self.up.z + 1):
+            claim = claim.scaled(top * (self.buckets + t * m), bottom * m * (t + 1))
+        return claim
+
+
+def check(entry: dict[str, Any]) -> None:
+    """Raises `Rejected` unless an entry of vectors/pooled.json holds."""
+    cell = PooledCell(entry["cell"])
+    if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
+        raise Rejected("the number of users or buckets differs")
+    if cell.most_messages != entry["most_messages"]:
+        raise Rejected("the largest number of messages is not what is claimed")
+    cell.check(Fraction(entry["up"]), Fraction(entry["down"]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(check_files(check))
