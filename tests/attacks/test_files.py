@@ -316,7 +316,8 @@ def test_servers_answer_while_a_task_is_verified(tmp_path: Path, tasks: dict[str
                 )
             assert answer.status_code == 422, answer.text
             assert ("takes too long" in answer.json()["detail"]) == (largest > 140)
-            assert probe.asked > 0 and probe.longest < 1, probe.longest
+            assert probe.longest < 1, probe.longest
+            assert probe.asked > 0 or largest > 140  # a check that is never begun leaves no time
 
 
 @pytest.mark.attack("a task that takes long to verify, at a server")

@@ -19,6 +19,7 @@ from sparse_oracle import (
     Law,
     Value,
     largest_ratios,
+    moved,
     tight_kept,
     together,
     user_law,
@@ -67,11 +68,6 @@ def test_no_view_tells_more_than_each_direction_allows() -> None:
         assert both <= (1 + gains[0]) * (1 + gains[1])
         reached.update(up=up > 1 + F(19, 20) * gains[0], down=down == 1 + gains[1])
     assert min(reached["up"], reached["down"]) > 5  # the bounds are not idle
-
-
-def moved(one: Instance, name: str, part: F) -> Instance:
-    lost = getattr(one, name) * part
-    return replace(one, **{name: getattr(one, name) - lost, "data": one.data + lost})
 
 
 SPOILT: dict[str, Callable[[Instance], Instance]] = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from sparse_oracle import Instance, grid, largest_ratio, tight, urn, user_law
+from sparse_oracle import Instance, grid, largest_ratio, moved, tight, urn, user_law
 
 from shuffledp.cells.sparse import SparseBuckets, SparseCell, exact_masses, plan_sparse
 
@@ -34,12 +34,6 @@ def test_more_users_than_planned_hide_as_well() -> None:
 def test_fewer_users_than_planned_do_not() -> None:
     one = tight(3, 2, 1, F(1, 2), F(1, 5), GAIN)
     assert largest_ratio(one, 2) > 1 + GAIN
-
-
-def moved(one: Instance, name: str, part: F) -> Instance:
-    """A part of a branch's chance goes to the data branch."""
-    lost = getattr(one, name) * part
-    return replace(one, **{name: getattr(one, name) - lost, "data": one.data + lost})
 
 
 SPOILT: dict[str, Callable[[Instance], Instance]] = {

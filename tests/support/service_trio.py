@@ -172,9 +172,12 @@ class Trio:
     async def register(self, task: Task) -> None:
         """Registers a task at both servers."""
         for server in (self.to_analyzer, self.to_shuffler):
-            answer = await server.put(
-                f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
-            )
+            path, body = f"/tasks/{task.id.hex()}", task.canonical()
+            for _ in range(20):  # a busy server asks to try again
+                answer = await server.put(path, content=body, headers=as_collector(task.id))
+                if answer.status_code != 503:
+                    break
+                await asyncio.sleep(answer.json()["retry_after"])
             assert answer.status_code in (200, 201), answer.text
 
     async def enrol(self, count: int = 1, prefix: str = EACH_PREFIX) -> list[str]:

@@ -7,7 +7,7 @@ token by token, views are sums of users' vectors, and all inputs are tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import lcm
@@ -35,6 +35,12 @@ class Instance:
     """Whether a jump's tokens all go to one bucket, a spoilt variant."""
     keeps_noise: bool = False
     """Whether a user that jumps sends its noise too."""
+
+
+def moved(one: Instance, name: str, part: F) -> Instance:
+    """A part of a branch's chance goes to the data branch."""
+    lost = getattr(one, name) * part
+    return replace(one, **{name: getattr(one, name) - lost, "data": one.data + lost})
 
 
 def urn(buckets: int, weight: int, count: int) -> Law:
