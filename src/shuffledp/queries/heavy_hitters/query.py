@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +104,9 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         found = {word: at for at, word in enumerate(result.labels)}
         places = np.array([found.get(word, len(found)) for word in words], np.int64)
         names = ("values", "low", "high", "joint_low", "joint_high")
-        rows = {name: np.append(getattr(result, name), np.nan)[places] for name in names}
+        rows: dict[str, Any] = {
+            name: np.append(getattr(result, name), np.nan)[places] for name in names
+        }
         return replace(result, labels=tuple(words), **rows)
 
     @property
