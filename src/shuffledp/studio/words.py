@@ -40,8 +40,8 @@ PRECEDENTS = (
     Precedent(
         "US census 2020, redistricting data",
         "ε = 17.14 for the tables about persons, except with a probability of 10⁻¹⁰",
-        "Abowd et al., The 2020 Census Disclosure Avoidance System TopDown Algorithm, Harvard Data "
-        "Science Review (2022), doi 10.1162/99608f92.529e3cb9. The bureau holds the raw answers.",
+        "US Census Bureau, Census Bureau Sets Key Parameters to Protect Privacy in 2020 Census "
+        "Results (9 June 2021). The bureau holds the raw answers.",
     ),
     Precedent(
         "LinkedIn, audience engagements",
