@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from service_trio import Trio
@@ -173,5 +174,30 @@ def test_a_process_waits_for_a_migration_by_another(
         assert not opening.done()
         await other.close()
         await (await opening).close()
+
+    asyncio.run(walk())
+
+
+def test_a_session_that_begins_while_the_store_closes_is_closed(
+    postgres_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from shuffledp.service.store import postgres
+
+    made: list[Any] = []
+    connect = postgres._connect
+
+    async def walk() -> None:
+        database = await open_database(postgres_database(), SHUFFLER_SCHEMA, shared=True)
+
+        async def while_closing(url: str) -> Any:
+            made.append(await connect(url))
+            await database.close()
+            return made[-1]
+
+        monkeypatch.setattr(postgres, "_connect", while_closing)
+        first = asyncio.create_task(database.rows("SELECT pg_sleep(0.2)"))
+        await asyncio.sleep(0.05)  # the first session is in use, so that another one is made
+        await asyncio.gather(database.rows("SELECT 1"), first, return_exceptions=True)
+        assert len(made) == 1 and made[0].is_closed()
 
     asyncio.run(walk())

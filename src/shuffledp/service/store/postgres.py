@@ -255,7 +255,9 @@ class PostgresDatabase(Database):
             finally:
                 if connection is not None:
                     self._busy.discard(connection)
-                    if not connection.is_closed():
+                    if self.closed:  # it may have been made while all others were closed
+                        connection.terminate()
+                    elif not connection.is_closed():
                         self._idle.append(connection)
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
