@@ -33,6 +33,8 @@ HANG_SECONDS, START_SECONDS = 30.0, 3600.0
 """A process that says nothing for this long is killed. One that starts may have to wait for the
 migration of a store, or ask for many keys."""
 END_SECONDS, BIND_SECONDS = 30.0, 30.0
+TAKEN = (errno.EADDRINUSE, errno.EINVAL)
+"""What bind and listen say while other processes listen at an address, or are just closing it."""
 
 
 class Worker:
@@ -76,20 +78,20 @@ def listening_socket(listen: str, seconds: float = BIND_SECONDS) -> socket.socke
     parent that was killed, which end by themselves."""
     host, port = place(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     end = time.monotonic() + seconds
     while True:
+        made = socket.socket(family, socket.SOCK_STREAM)  # a new one: a refused one may stay bound
         try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((host, port))
-            break
+            made.listen(MOST_BACKLOG)
+            made.setblocking(False)
+            return made
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or time.monotonic() > end:
+            made.close()
+            if error.errno not in TAKEN or time.monotonic() > end:
                 raise
             time.sleep(LOOK_SECONDS)
-    made.listen(MOST_BACKLOG)
-    made.setblocking(False)
-    return made
 
 
 def serve_workers(config: ShufflerConfig) -> None:
