@@ -110,7 +110,7 @@ def in_aggregate(group: PooledBuckets, codes: list[int], entropy: SeededEntropy)
 
 
 def bucket_by_bucket(group: PooledBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:
-    """`in_aggregate` for so many users with noise that they are not held at the same time."""
+    """`in_aggregate` where too many users have noise to hold them all at the same time."""
     before = draws.EVENTS_AT_ONCE
     try:
         draws.EVENTS_AT_ONCE = 1

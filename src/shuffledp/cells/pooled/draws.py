@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shuffledp.cells.base import Counts, Values
-from shuffledp.numbers.arrangement import subset, uniform_below
+from shuffledp.cells.urn import dealt, urn
+from shuffledp.numbers.arrangement import subset
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.sampler import events, sampler, successes, tallies, total_of
-from shuffledp.numbers.uniform import uniform_whole
 
 if TYPE_CHECKING:
     from shuffledp.cells.pooled.cell import PooledCell
 
-TOKENS_AT_ONCE = 1 << 22
-"""About how many tokens are held at the same time."""
 MOST_SLOTS = 1 << 62
 """Users times buckets that are told apart by one 64-bit number."""
 EVENTS_AT_ONCE = 1 << 18
@@ -50,20 +48,6 @@ def randomize(cell: PooledCell, code: int, entropy: Entropy) -> list[int]:
     return sent
 
 
-def urn(cell: PooledCell, count: int, entropy: Entropy) -> list[int]:
-    """The buckets of `count` tokens by Pólya's urn.
-
-    A number below B + i·m is a bucket if it is below B; the others are m for each earlier token.
-    """
-    found: list[int] = []
-    for i in range(count):
-        number = uniform_whole(cell.buckets + i * cell.users, entropy)
-        found.append(
-            number if number < cell.buckets else found[(number - cell.buckets) // cell.users]
-        )
-    return found
-
-
 # Many users
 
 
@@ -73,8 +57,8 @@ def randomize_total(cell: PooledCell, codes: Values, entropy: Entropy) -> Counts
     dropped = sampler(cell.drop).hits(users, entropy)
     left = np.delete(codes, dropped)
     _, sizes = sampler(cell.tokens).events(users, entropy)
-    counts = np.bincount(sizes) if sizes.size else np.zeros(1, np.int64)
-    total = dealt(cell, counts, dropped.size, entropy)
+    counts = enumerate(np.bincount(sizes).tolist())
+    total = dealt(cell, [*counts, (cell.up.cut + 1, dropped.size)], entropy)
     ones = np.bincount(left, minlength=cell.buckets).astype(np.int64)
     return total + ways_down(cell, ones, users, entropy)
 
@@ -86,7 +70,8 @@ def aggregate(cell: PooledCell, tally: Counts, without: int, entropy: Entropy) -
     users = int(tally.sum()) + without
     gone = successes(users, cell.drop.probability, entropy)
     left = tally - among(tally, without, gone, entropy)
-    total = dealt(cell, tallies(cell.tokens, users, entropy), gone, entropy)
+    counts = enumerate(tallies(cell.tokens, users, entropy).tolist())
+    total = dealt(cell, [*counts, (cell.up.cut + 1, gone)], entropy)
     return total + ways_down(cell, left, users, entropy)
 
 
@@ -98,29 +83,6 @@ def among(tally: Counts, without: int, chosen: int, entropy: Entropy) -> Counts:
     places = subset(users, chosen, entropy)
     owners = np.searchsorted(ends, places, side="right")
     return np.bincount(owners, minlength=len(tally) + 1)[: len(tally)].astype(np.int64)
-
-
-def dealt(cell: PooledCell, sizes: Counts, dropped: int, entropy: Entropy) -> Counts:
-    """The tokens in each bucket from urns, `sizes[t]` of t tokens, and from those of users that
-    drop their labels."""
-    total = np.zeros(cell.buckets, np.int64)
-    for size, urns in [*enumerate(sizes.tolist()), (cell.up.cut + 1, dropped)]:
-        step = max(1, TOKENS_AT_ONCE // max(size, 1))
-        for begin in range(0, urns if size else 0, step):
-            total += _equal_urns(cell, size, min(step, urns - begin), entropy)
-    return total
-
-
-def _equal_urns(cell: PooledCell, size: int, urns: int, entropy: Entropy) -> Counts:
-    """The tokens in each bucket from urns of equally many tokens."""
-    buckets = np.empty((size, urns), np.int64)
-    for i in range(size):
-        numbers = uniform_below(cell.buckets + i * cell.users, urns, entropy)
-        copied = np.flatnonzero(numbers >= cell.buckets)
-        earlier = (numbers[copied] - cell.buckets) // cell.users
-        numbers[copied] = buckets[earlier, copied]
-        buckets[i] = numbers
-    return np.bincount(buckets.ravel(), minlength=cell.buckets).astype(np.int64, copy=False)
 
 
 # The ways down

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from flint import arb, arb_poly, ctx
 
 from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform, weighted
 from shuffledp.cells.bounded.law import Moments
+from shuffledp.cells.urn import urn_masses
 from shuffledp.numbers.exact import ball
 
 if TYPE_CHECKING:
@@ -90,24 +90,11 @@ def _moments_at(cell: PooledCell, bits: int) -> Moments:
 # Exact masses of one bucket, or of several together
 
 
-def urn_masses(cell: PooledCell, r: Any, beta: Any) -> tuple[list[Any], list[Any]]:
-    """The masses of N (0..Z) and of J (0..Z+1), in the arithmetic of `r` and `beta`."""
-    z, k = cell.up.cut, cell.together
-    here, rest = k * r, (cell.buckets - k) * r
-    own, others = [r / r], [r / r]
-    for j in range(z + 1):
-        own.append(own[-1] * beta * (here + j) / (j + 1))
-        others.append(others[-1] * beta * (rest + j) / (j + 1))
-    below = list(accumulate(others))
-    noise = [own[j] * below[z - j] for j in range(z + 1)]
-    dealt = [own[j] * others[z + 1 - j] for j in range(z + 2)]
-    total, jumps = sum(noise), sum(dealt)
-    return [mass / total for mass in noise], [mass / jumps for mass in dealt]
-
-
 def message_masses(cell: PooledCell, value: int) -> list[arb]:
     """P(a user with this value sends j messages here) for j = 0.., in balls."""
-    noise, dealt = urn_masses(cell, ball(Fraction(1, cell.users)), ball(cell.up.decay))
+    noise, dealt = urn_masses(
+        cell, cell.up.cut, cell.together, ball(Fraction(1, cell.users)), ball(cell.up.decay)
+    )
     z, w = cell.down.cut, cell.down.muted_cut
 
     def through(x: int) -> arb_poly:
@@ -133,7 +120,9 @@ def message_masses(cell: PooledCell, value: int) -> list[arb]:
 @lru_cache(maxsize=64)
 def _float_masses(cell: PooledCell) -> tuple[Floats, Floats]:
     """The masses of N and J with a relative error of about 10⁻¹³ each: all terms are positive."""
-    noise, dealt = urn_masses(cell, 1 / cell.users, float(cell.up.decay))
+    noise, dealt = urn_masses(
+        cell, cell.up.cut, cell.together, 1 / cell.users, float(cell.up.decay)
+    )
     return np.array(noise), np.array(dealt)
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shuffledp.cells.base import Counts, Values
-from shuffledp.numbers.arrangement import uniform_below
+from shuffledp.cells.urn import dealt, urn, urns
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.sampler import sampler, successes_by_bits
-from shuffledp.numbers.uniform import uniform_whole
 
 if TYPE_CHECKING:
     from shuffledp.cells.sparse.cell import UrnCell
@@ -24,8 +23,6 @@ DATA, JUMP = 0, 2
 """Branches of `UrnCell.branches`."""
 FEW_HOLDERS = 4_096
 """Up to this many users of a bucket, drawing each is faster than one binomial draw."""
-TOKENS_AT_ONCE = 1 << 22
-"""About how many noise tokens are held at the same time."""
 
 
 def tokens(cell: UrnCell, code: int, entropy: Entropy) -> list[int]:
@@ -36,20 +33,6 @@ def tokens(cell: UrnCell, code: int, entropy: Entropy) -> list[int]:
     if branch == JUMP:
         sent += urn(cell, cell.cut + 1, entropy)
     return [*sent, code] if branch == DATA and code >= 0 else sent
-
-
-def urn(cell: UrnCell, count: int, entropy: Entropy) -> list[int]:
-    """The buckets of `count` tokens by Pólya's urn.
-
-    A number below B + i·m is a bucket if it is below B; the others are m for each earlier token.
-    """
-    found: list[int] = []
-    for i in range(count):
-        number = uniform_whole(cell.buckets + i * cell.users, entropy)
-        found.append(
-            number if number < cell.buckets else found[(number - cell.buckets) // cell.users]
-        )
-    return found
 
 
 def tokens_of_all(cell: UrnCell, codes: Values, entropy: Entropy) -> tuple[Counts, Counts]:
@@ -67,24 +50,6 @@ def tokens_of_all(cell: UrnCell, codes: Values, entropy: Entropy) -> tuple[Count
     return users, np.concatenate([np.asarray(codes)[senders].astype(np.int64), drawn[1]])
 
 
-def urns(cell: UrnCell, sizes: Counts, entropy: Entropy) -> tuple[Counts, Counts]:
-    """(urn, bucket) of every token of many urns, `sizes[u]` tokens in the urn u."""
-    order = np.argsort(-sizes, kind="stable")  # those that go on are always the first ones
-    ordered = sizes[order]
-    longest = int(ordered[0]) if ordered.size else 0
-    going = np.searchsorted(-ordered, -np.arange(1, longest + 1), side="right")
-    starts = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
-    buckets, owners = np.empty((2, int(starts[-1])), np.int64)
-    for i, count in enumerate(going.tolist()):
-        numbers = uniform_below(cell.buckets + i * cell.users, count, entropy)
-        copied = np.flatnonzero(numbers >= cell.buckets)
-        earlier = (numbers[copied] - cell.buckets) // cell.users
-        numbers[copied] = buckets[starts[earlier] + copied]
-        buckets[starts[i] : starts[i + 1]] = numbers
-        owners[starts[i] : starts[i + 1]] = order[:count]
-    return owners, buckets
-
-
 def aggregate(cell: UrnCell, tally: Counts, without: int, entropy: Entropy) -> Counts:
     """The tokens in each bucket, from users of whom `tally[b]` hold b and `without` no value.
 
@@ -99,12 +64,7 @@ def aggregate(cell: UrnCell, tally: Counts, without: int, entropy: Entropy) -> C
     jumps += successes_by_bits(without, cell.jump, entropy)
     quiet = 0 if cell.keeps_noise else jumps
     noisy = noise_sizes(cell, int(tally.sum()) + without - quiet, entropy)
-    for size, users in [*enumerate(noisy), (cell.cut + 1, jumps)]:
-        step = max(1, TOKENS_AT_ONCE // max(size, 1))
-        for begin in range(0, users if size else 0, step):
-            _, buckets = urns(cell, np.full(min(step, users - begin), size), entropy)
-            plus += np.bincount(buckets, minlength=cell.buckets)
-    return plus
+    return plus + dealt(cell, [*enumerate(noisy), (cell.cut + 1, jumps)], entropy)
 
 
 def noise_sizes(cell: UrnCell, users: int, entropy: Entropy) -> list[int]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shuffledp.cells.urn import urn_masses
 
 if TYPE_CHECKING:
     from shuffledp.cells.sparse.cell import UrnCell
@@ -97,16 +98,8 @@ def exact_masses(cell: UrnCell) -> tuple[list[Fraction], list[Fraction]]:
 def _parts(cell: UrnCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
     """The masses of the noise tokens (0..K−1) and of all tokens of a user that jumps (0..K) in one
     bucket, or in several together, in the arithmetic of `r` and `beta`."""
-    own, others = [r / r], [r / r]  # c_k and s′_k
-    here, rest, z = buckets * r, (cell.buckets - buckets) * r, cell.cut
-    for k in range(z + 1):
-        own.append(own[-1] * beta * (here + k) / (k + 1))
-        others.append(others[-1] * beta * (rest + k) / (k + 1))
-    below = list(accumulate(others))
-    noise = [own[k] * below[z - k] for k in range(z + 1)]
-    jumped = [own[k] * others[z + 1 - k] for k in range(z + 2)]
-    total, jumps = sum(noise), sum(jumped)
-    noise, jumped = [mass / total for mass in noise], [mass / jumps for mass in jumped]
+    z = cell.cut
+    noise, jumped = urn_masses(cell, z, buckets, r, beta)
     if cell.keeps_noise:
         jumped = [
             sum(noise[i] * jumped[k - i] for i in range(max(0, k - z - 1), min(k, z) + 1))

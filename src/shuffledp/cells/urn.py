@@ -1,0 +1,93 @@
+"""Tokens dealt to buckets by Pólya's urn: draws, and the masses of some of the buckets.
+
+Token i+1 goes to a uniformly drawn bucket with probability B/(B + i·m), and otherwise to the bucket
+of one of the i earlier tokens, drawn uniformly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Protocol
+
+import numpy as np
+
+from shuffledp.cells.base import Counts
+from shuffledp.numbers.arrangement import uniform_below
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.uniform import uniform_whole
+
+TOKENS_AT_ONCE = 1 << 22
+"""About how many tokens are held at the same time."""
+
+
+class Urn(Protocol):
+    """A cell that deals tokens."""
+
+    @property
+    def users(self) -> int:
+        """m."""
+
+    @property
+    def buckets(self) -> int:
+        """B."""
+
+
+def urn(cell: Urn, count: int, entropy: Entropy) -> list[int]:
+    """The buckets of `count` tokens.
+
+    A number below B + i·m is a bucket if it is below B; the others are m for each earlier token.
+    """
+    found: list[int] = []
+    for i in range(count):
+        number = uniform_whole(cell.buckets + i * cell.users, entropy)
+        found.append(
+            number if number < cell.buckets else found[(number - cell.buckets) // cell.users]
+        )
+    return found
+
+
+def urns(cell: Urn, sizes: Counts, entropy: Entropy) -> tuple[Counts, Counts]:
+    """(urn, bucket) of every token of many urns, `sizes[u]` tokens in the urn u."""
+    order = np.argsort(-sizes, kind="stable")  # those that go on are always the first ones
+    ordered = sizes[order]
+    longest = int(ordered[0]) if ordered.size else 0
+    going = np.searchsorted(-ordered, -np.arange(1, longest + 1), side="right")
+    starts = np.concatenate([[0], np.cumsum(going)]).astype(np.int64)
+    buckets, owners = np.empty((2, int(starts[-1])), np.int64)
+    for i, count in enumerate(going.tolist()):
+        numbers = uniform_below(cell.buckets + i * cell.users, count, entropy)
+        copied = np.flatnonzero(numbers >= cell.buckets)
+        earlier = (numbers[copied] - cell.buckets) // cell.users
+        numbers[copied] = buckets[starts[earlier] + copied]
+        buckets[starts[i] : starts[i + 1]] = numbers
+        owners[starts[i] : starts[i + 1]] = order[:count]
+    return owners, buckets
+
+
+def dealt(cell: Urn, sizes: Sequence[tuple[int, int]], entropy: Entropy) -> Counts:
+    """The tokens in each bucket from all urns; `sizes` are (tokens of an urn, such urns)."""
+    total = np.zeros(cell.buckets, np.int64)
+    for size, count in sizes:
+        step = max(1, TOKENS_AT_ONCE // max(size, 1))
+        for begin in range(0, count if size else 0, step):
+            _, buckets = urns(cell, np.full(min(step, count - begin), size), entropy)
+            total += np.bincount(buckets, minlength=cell.buckets)
+    return total
+
+
+def urn_masses(
+    cell: Urn, cut: int, together: int, r: Any, beta: Any
+) -> tuple[list[Any], list[Any]]:
+    """Of some buckets together, the masses of the tokens that fall there: of a noise of at most
+    `cut` tokens (0..cut), and of cut + 1 tokens (0..cut+1), in the arithmetic of `r` and `beta`."""
+    own, others = [r / r], [r / r]  # c_k here and in the other buckets
+    here, rest = together * r, (cell.buckets - together) * r
+    for k in range(cut + 1):
+        own.append(own[-1] * beta * (here + k) / (k + 1))
+        others.append(others[-1] * beta * (rest + k) / (k + 1))
+    below = list(accumulate(others))
+    noise = [own[k] * below[cut - k] for k in range(cut + 1)]
+    beyond = [own[k] * others[cut + 1 - k] for k in range(cut + 2)]
+    total, jumps = sum(noise), sum(beyond)
+    return [mass / total for mass in noise], [mass / jumps for mass in beyond]
