@@ -25,7 +25,7 @@ packages (scripts/sbom.py) are made from it."""
 COMPILE = (
     *("-m", "uv", "pip", "compile", "pyproject.toml", "--quiet", "--universal"),
     *("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"),
-    *("--no-emit-index-url", "--no-emit-find-links", "--upgrade"),
+    "--upgrade",
 )
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 
