@@ -18,6 +18,25 @@ export const textOf = (name) =>
 export const loadText = async (text, options) =>
   loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
 
+const fraction = (text) => {
+  const [n, d = "1"] = text.split("/");
+  return [BigInt(n), BigInt(d)];
+};
+
+/** Whether the client accepts a vector of a cell that has all buckets, with these losses. */
+export function accepts(kind, { cell, users, buckets, most_messages }, up, down) {
+  try {
+    const group = kind.read(cell, "cell");
+    group.uses[0].cell.prove(fraction(up), fraction(down));
+    const told = [group.uses[0].cell.users, group.counters, group.mostMessages];
+    return String(told) === String([users, buckets, most_messages]);
+  } catch (error) {
+    assert.match(error.constructor.name, /Error$/);
+    assert.ok(error.code, String(error)); // an error of the client, with its code
+    return false;
+  }
+}
+
 /** The canonical text of a task after a change. */
 export function changedText(text, change) {
   const sorted = (one) =>

@@ -1,39 +1,17 @@
 // Pooled cells: the verdicts and draws of the vectors, and what a histogram makes of them.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { givenWords, pooledBuckets } from "@shuffledp/client/testing";
 
-import { changedText, loadText } from "../test-support.mjs";
+import { accepts, changedText, loadText, readVectors } from "../test-support.mjs";
 
-const read = (name) =>
-  JSON.parse(readFileSync(new URL(`../../../vectors/${name}.json`, import.meta.url), "utf8"));
-
-const fraction = (text) => {
-  const [n, d = "1"] = text.split("/");
-  return [BigInt(n), BigInt(d)];
-};
-
-/** Whether the client accepts an entry. */
-function accepted({ cell, users, buckets, most_messages, up, down }) {
-  try {
-    const group = pooledBuckets.read(cell, "cell");
-    group.uses[0].cell.prove(fraction(up), fraction(down));
-    const told = [group.uses[0].cell.users, group.counters, group.mostMessages];
-    return String(told) === String([users, buckets, most_messages]);
-  } catch (error) {
-    assert.match(error.constructor.name, /Error$/);
-    assert.ok(error.code, String(error)); // an error of the client, with its code
-    return false;
-  }
-}
-
-for (const entry of read("pooled"))
-  test(`pooled cell: ${entry.name}`, () => assert.equal(accepted(entry), entry.holds));
+for (const entry of readVectors("pooled"))
+  test(`pooled cell: ${entry.name}`, () =>
+    assert.equal(accepts(pooledBuckets, entry, entry.up, entry.down), entry.holds));
 
 test("draws are those of the vectors, word by word", () => {
-  const runs = read("pooled_draws");
+  const runs = readVectors("pooled_draws");
   for (const { cell, code, words, sent } of runs) {
     const group = pooledBuckets.read(cell, "cell");
     const given = givenWords(words);
@@ -46,7 +24,7 @@ test("draws are those of the vectors, word by word", () => {
 });
 
 test("what a certificate says of the proof must be true", () => {
-  const entry = read("pooled")[0];
+  const entry = readVectors("pooled")[0];
   const { cell } = pooledBuckets.read(entry.cell, "cell").uses[0];
   const proof = {
     most_messages: entry.most_messages,
@@ -60,12 +38,12 @@ test("what a certificate says of the proof must be true", () => {
 });
 
 test("reports have exact padding only", () => {
-  const group = pooledBuckets.read(read("pooled")[0].cell, "cell");
+  const group = pooledBuckets.read(readVectors("pooled")[0].cell, "cell");
   assert.throws(() => group.messageLaws(), /exact padding/);
 });
 
 test("a task on a pooled cell is proved again when it is loaded", async () => {
-  const text = JSON.stringify(read("pooled_task"));
+  const text = JSON.stringify(readVectors("pooled_task"));
   const { reportSize } = await loadText(text);
   assert.equal(reportSize, JSON.parse(text).report_size);
   const damages = {
