@@ -214,16 +214,14 @@ def test_a_budget_is_raised_and_keeps_its_lines(tmp_path: Path) -> None:
     assert ledger.remaining() == 3 and ledger.verify(head) == head
 
 
-def test_an_older_ledger_is_refused_until_it_is_upgraded(tmp_path: Path) -> None:
+def test_a_ledger_without_hashes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     lines = [{"epsilon": "1/2", "what": f"line {n}", "when": "then"} for n in range(3)]
     path.write_text(json.dumps({"format": "shuffledp ledger 1", "budget": "2", "entries": lines}))
-    with pytest.raises(ParameterError, match="ledger upgrade"):
+    before = path.read_bytes()
+    with pytest.raises(ParameterError, match=r"shuffledp 0\.2.*create a new ledger"):
         Ledger(path).spend("0.1", "more")
-    assert Ledger(path).upgrade() == 3
-    assert Ledger(path).remaining() == Fraction(1, 2)
-    with pytest.raises(ParameterError, match="needs no upgrade"):
-        Ledger(path).upgrade()
+    assert path.read_bytes() == before
 
 
 def test_the_first_result_of_a_line_is_the_only_one(tmp_path: Path) -> None:

@@ -374,51 +374,6 @@ def test_tasks_that_are_over_raise_no_alarm(stage: Stage, caplog: pytest.LogCapt
     asyncio.run(reopened())
 
 
-def test_a_store_that_is_older_than_such_records(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An issuer of an earlier version goes on; restored once more, its old store is found out."""
-    task, other, (ada, ben, cem) = asyncio.run(one_more_after_the_copy(stage))
-
-    async def as_it_was() -> None:
-        party = stage.party()
-        async with party.running():
-            database = party.issuer.database
-            await database.rows("DROP TABLE issuing")
-            await database.rows("UPDATE schema_version SET version=2")
-            await asyncio.to_thread(stage.copy, "old")
-
-    asyncio.run(as_it_was())
-    shutil.rmtree(stage.folder / "issuer-keys" / "issued")
-    caplog.clear()
-
-    async def goes_on() -> None:
-        async with stage.party().running() as party:
-            assert stage.record(task).stat().st_size == 2
-            assert await stage.ask(party, task, ben) == (409, "token-issued")
-            assert await stage.ask(party, task, ada, again=True) == GIVEN
-            assert await stopped(party) == ["", ""]
-
-    async def one_more() -> None:
-        async with stage.party().running() as party:
-            assert await stage.ask(party, task, cem) == GIVEN
-
-    for name in ("old", "old"):
-        stage.put_back(name)
-        asyncio.run(goes_on())
-    asyncio.run(one_more())
-    assert not lines(caplog)
-    stage.put_back("old")
-
-    async def found_out() -> None:
-        async with stage.party().running() as party:
-            assert await stage.ask(party, task, cem) == FORGOTTEN
-            assert await stage.ask(party, other, cem) == GIVEN
-
-    asyncio.run(found_out())
-    assert lines(caplog) == [task.id.hex()]
-
-
 def test_a_record_never_falls(tmp_path: Path) -> None:
     record, key_id = IssuedRecord(tmp_path / "issued"), bytes(32)
     record.open()

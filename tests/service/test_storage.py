@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ from service_trio import Trio
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.service.issuer.store import ISSUER_SCHEMA
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Rows, Transaction
-from shuffledp.service.store.schema import Schema
+from shuffledp.service.store.schema import FIRST_VERSION, Schema
 from shuffledp.tasks.sandbox import CheckLimits
 from shuffledp.tasks.signing import TaskSignature
 
@@ -28,7 +31,7 @@ def test_migrations_run_once_and_roles_do_not_share(tmp_path: Path, stores: dict
             database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
             await database.rows("SELECT COUNT(*) FROM tokens")
             version = await database.rows("SELECT role, version FROM schema_version")
-            assert version == [("shuffler", len(SHUFFLER_SCHEMA.scripts))]
+            assert version == [("shuffler", FIRST_VERSION)]
             await database.close()
         with pytest.raises(ConfigError, match="belongs to the shuffler"):
             await open_database(stores["shuffler"], ANALYZER_SCHEMA)
@@ -53,6 +56,21 @@ def test_an_older_schema_keeps_what_it_knew(stores: dict[str, str]) -> None:
         await database.close()
 
     asyncio.run(walk())
+
+
+@pytest.mark.parametrize(
+    "schema", (SHUFFLER_SCHEMA, ANALYZER_SCHEMA, ISSUER_SCHEMA), ids=lambda schema: schema.role
+)
+def test_a_store_of_version_0_2_is_refused_as_it_is(schema: Schema, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "old.db")) as old:
+        old.execute("CREATE TABLE schema_version (role TEXT PRIMARY KEY, version BIGINT NOT NULL)")
+        for version in range(1, FIRST_VERSION):
+            old.execute("REPLACE INTO schema_version VALUES (?, ?)", (schema.role, version))
+            old.commit()
+            before = list(old.iterdump())
+            with pytest.raises(ConfigError, match=r"shuffledp 0\.2.*an empty database"):
+                asyncio.run(open_database(f"sqlite:{tmp_path}/old.db", schema))
+            assert list(old.iterdump()) == before
 
 
 def test_a_newer_schema_is_refused(stores: dict[str, str]) -> None:

@@ -56,14 +56,6 @@ def add_to(commands: Commands) -> None:
     )
     raised.add_argument("file", metavar="FILE", help="the ledger's file")
     raised.add_argument("--budget", required=True, metavar="E", help="the new total ε")
-    upgrade = add_command(
-        actions,
-        "upgrade",
-        run_upgrade,
-        "add hashes to a ledger of shuffledp 0.2",
-        examples=["ledger upgrade budget.json"],
-    )
-    upgrade.add_argument("file", metavar="FILE", help="the ledger's file")
 
 
 def run_create(args: argparse.Namespace) -> None:
@@ -95,13 +87,6 @@ def run_raise(args: argparse.Namespace) -> None:
     """Raises the budget of a ledger and shows it."""
     ledger = Ledger(args.file)
     ledger.raise_budget(args.budget)
-    _show(args, ledger)
-
-
-def run_upgrade(args: argparse.Namespace) -> None:
-    """Adds hashes to a ledger of shuffledp 0.2 and shows it."""
-    ledger = Ledger(args.file)
-    ledger.upgrade()
     _show(args, ledger)
 
 

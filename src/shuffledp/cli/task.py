@@ -447,12 +447,6 @@ def _show_list(out: Any, found: list[dict[str, Any]]) -> None:
             one["task"][:16],
         )
     out.print(table if found else "No task is registered here.")
-    unlogged = sum(not one["logged"] and one["state"] != "archived" for one in found)
-    if unlogged:
-        out.print(
-            f"{unlogged:,} of these tasks were registered before there was a log of tasks, so "
-            "devices refuse them. Create and register them again, and archive the old ones."
-        )
 
 
 def run_archive(args: argparse.Namespace) -> None:

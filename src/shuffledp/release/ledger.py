@@ -334,19 +334,6 @@ class Ledger:
                 self._write(book)
             return len(book.entries) - before
 
-    def upgrade(self) -> int:
-        """Adds the hashes to a ledger of shuffledp 0.2, and returns how many lines it has."""
-        with self._locked():
-            data = self._data()
-            if data.get("format") != UNCHAINED_FORMAT:
-                raise ParameterError(f"{self.path.name} needs no upgrade; nothing was changed.")
-            with self._understood():
-                book = Book(exact(str(data["budget"]), "the budget"))
-                for row in data["entries"]:
-                    book = book.with_entry(Entry.from_dict(row))
-            self._write(book)
-            return len(book.entries)
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Holds the ledger's lock; a process that ends releases it."""
@@ -367,8 +354,8 @@ class Ledger:
         data = self._data()
         if data.get("format") == UNCHAINED_FORMAT:
             raise ParameterError(
-                f"{self.path} was written by shuffledp 0.2 and has no hashes yet; nothing was "
-                f"spent: run shuffledp ledger upgrade {self.path}."
+                f"{self.path} was written by shuffledp 0.2, whose ledgers have no hashes; nothing "
+                "was spent: create a new ledger with the budget that is left."
             )
         with self._understood():
             if data["format"] != LEDGER_FORMAT:

@@ -82,9 +82,6 @@ class Analyzer(Role):
         await super().stop()
         self.publishing.close()
 
-    async def logged(self) -> set[bytes]:
-        return {bytes(task) for (task,) in await self.database.rows("SELECT task FROM task_log")}
-
     def care(self) -> TaskCare:
         return AnalyzerCare(self.database, self.clock)
 

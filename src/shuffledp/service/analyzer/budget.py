@@ -45,7 +45,7 @@ class Budget:
             except LedgerBroken:
                 raise StateLost(_lost("was changed by hand", MOVE_IT)) from None
             except ParameterError:
-                raise StateLost(_lost("cannot be read by this version", UPGRADE_IT)) from None
+                raise StateLost(_lost("cannot be read by this version", MOVE_IT)) from None
             if book.spent < before.spent:
                 raise StateLost(_lost("has spent less than it had"))
             if not lines.keys() <= {entry.what for entry in book.entries}:
@@ -129,7 +129,6 @@ MOVE_IT = (
     "restore the file as the analyzer wrote it, or move it away and write its lines again with "
     "`shuffledp analyzer restore-ledger`"
 )
-UPGRADE_IT = "if shuffledp 0.2 wrote it, run `shuffledp ledger upgrade`"
 
 
 def _lost(how: str, remedy: str = BRING_IT) -> str:

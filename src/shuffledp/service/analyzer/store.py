@@ -44,7 +44,7 @@ class LedgerFacts(NamedTuple):
 
     spent: Fraction = Fraction(0)
     head: str | None = None
-    """The hash of its newest line; None if no ledger was used yet, or one of shuffledp 0.2."""
+    """The hash of its newest line; None if no ledger was used yet."""
     used: bool = False
 
 

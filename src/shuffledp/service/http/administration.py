@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -53,26 +52,17 @@ class TaskCare(ABC):
 class Administration:
     """The routes with which an operator keeps a server's tasks."""
 
-    def __init__(
-        self,
-        tasks: TaskRegistry,
-        care: TaskCare,
-        operator: str,
-        clock: Clock,
-        logged: Callable[[], Awaitable[set[bytes] | None]],
-    ) -> None:
+    def __init__(self, tasks: TaskRegistry, care: TaskCare, operator: str, clock: Clock) -> None:
         self._tasks, self._care, self._operator, self._clock = tasks, care, operator, clock
-        self._logged = logged
 
     async def answer_list(self, request: Request) -> Response:
         """All tasks with their states, archived ones too."""
         require(request, self._operator, "operator")
         await self._tasks.refresh()
-        logged = await self._logged()
-        facts = [await self._facts(entry, logged) for entry in self._tasks.by_id.values()]
+        facts = [await self._facts(entry) for entry in self._tasks.by_id.values()]
         return JSONResponse({"tasks": facts})
 
-    async def _facts(self, entry: RegisteredTask, logged: set[bytes] | None) -> dict[str, Any]:
+    async def _facts(self, entry: RegisteredTask) -> dict[str, Any]:
         waiting = unfinished = None
         with contextlib.suppress(Problem, StorageUnavailable):  # the task's store is away
             waiting = await self._care.waiting(entry)
@@ -86,7 +76,6 @@ class Administration:
             "expires": entry.task.expires,
             "waiting": waiting,
             "unfinished": unfinished,
-            "logged": logged is None or entry.task.id in logged,
         }
 
     async def answer_archive(self, request: Request) -> Response:

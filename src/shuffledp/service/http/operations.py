@@ -198,7 +198,6 @@ LISTED_TASK = json_object(
     expires=COUNT,
     waiting=COUNT_OR_AWAY,
     unfinished=COUNT_OR_AWAY,
-    logged={"type": "boolean", "description": "false: devices refuse it; make it anew"},
 ).schema
 IN_SERIES = json_object(
     series=SERIES_NAME, name={"type": "string"}, place=COUNT, tasks=COUNT

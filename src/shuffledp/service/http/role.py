@@ -43,10 +43,6 @@ LEVELS = (
     Levels("spool_free_bytes", "Free space on the disk of the spool folder"),
     Levels("open_tasks", "Tasks that are neither closed nor archived"),
 )
-UNLOGGED = (
-    "They were registered before there was a log of tasks, so devices refuse them; make them anew "
-    "with `shuffledp task create`, register those, and archive these."
-)
 LEAST_FREE_BYTES = 16 << 20
 """With less free space on the disk of its spool folder, a server is not ready."""
 
@@ -104,11 +100,6 @@ class Role(ABC):
     def retention(self) -> Retention:
         """What this role deletes by age."""
 
-    async def logged(self) -> set[bytes] | None:
-        """The ids of the tasks for which this server can show that they are in the log of tasks;
-        None: it need not."""
-        return None
-
     @abstractmethod
     async def measure(self) -> None:
         """Sets the levels that only this role has."""
@@ -133,7 +124,6 @@ class Role(ABC):
             if self.signs:
                 self.signing = self._signing_key()
             own = await self.prepare()
-            await self._warn_unlogged()
             sweeps = (self.connections.sweep(), self.operators_connections.sweep())
             work = [*own, *sweeps, self.retention().run()]
             self._work = [asyncio.create_task(one) for one in work]
@@ -141,26 +131,6 @@ class Role(ABC):
             await self.database.close()
             raise
         log("started", role=self.name, listen=self.server_config.listen)
-
-    async def _warn_unlogged(self) -> None:
-        """Says how many tasks devices refuse because they are older than the log."""
-        logged = await self.logged()
-        found = (
-            []
-            if logged is None
-            else [
-                entry
-                for entry in self.tasks.by_id.values()
-                if entry.state != "archived" and entry.task.id not in logged
-            ]
-        )
-        if found:
-            log(
-                "tasks without a place in the log",
-                level="warning",
-                need=len(found),
-                reason=UNLOGGED,
-            )
 
     def _signing_key(self) -> SigningKey:
         """The key with which this server signs; made at the first start."""
@@ -259,7 +229,7 @@ class Role(ABC):
     def administration(self) -> Administration:
         """What the operator may do with tasks."""
         operator = self.server_config.operator_token_sha256
-        return Administration(self.tasks, self.care(), operator, self.clock, self.logged)
+        return Administration(self.tasks, self.care(), operator, self.clock)
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""

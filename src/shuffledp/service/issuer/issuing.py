@@ -17,7 +17,7 @@ from pathlib import Path
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.issuer.record import IssuedRecord
-from shuffledp.service.issuer.store import STOPPED, UNRECORDED, IssuerStore, Verdict
+from shuffledp.service.issuer.store import IssuerStore, Verdict
 from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task
 
@@ -66,24 +66,13 @@ class Issuing:
         """Compares a task's count with its record; stops its tokens if the store is older, and says
         in the log if none are given."""
         async with self._turns[entry.number]:
-            tokens, state = await self._store.counted(entry.number)
-            if state == UNRECORDED:
-                await self._record_first(entry, tokens)
+            tokens, stopped = await self._store.counted(entry.number)
             recorded = self._record.count(_key_id(entry.task))
             if recorded is None:
                 _say(entry, MISSING)
-            elif state == STOPPED or tokens < recorded:
+            elif stopped or tokens < recorded:
                 await self._store.stop(entry.number)
                 _say(entry, OLDER)
-
-    async def _record_first(self, entry: RegisteredTask, tokens: int) -> None:
-        """Makes the record of a task that is older than such records, unless it was made since and
-        the store is a copy from before that."""
-        key_id = _key_id(entry.task)
-        if self._record.count(key_id) is None:
-            await asyncio.to_thread(self._record.begin, key_id)
-            await asyncio.to_thread(self._record.raise_to, key_id, tokens)
-        await self._store.recorded(entry.number)
 
     async def issue(self, entry: RegisteredTask, token: bytes, request: bytes) -> Verdict:
         """Whether the request with this hash is answered; the answer may leave afterwards.
@@ -106,13 +95,11 @@ class Issuing:
 
     async def stopped(self, entry: RegisteredTask) -> str:
         """Why no tokens of a task are given; empty if they are."""
-        tokens, state = await self._store.counted(entry.number)
+        tokens, stopped = await self._store.counted(entry.number)
         recorded = self._record.count(_key_id(entry.task))
-        if state == UNRECORDED:  # it was over before there were records
-            return ""
         if recorded is None:
             return MISSING
-        return OLDER if state == STOPPED or tokens < recorded else ""
+        return OLDER if stopped or tokens < recorded else ""
 
 
 def _key_id(task: Task) -> bytes:

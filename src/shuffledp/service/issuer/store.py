@@ -10,7 +10,7 @@ from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Database, Row, Transaction
-from shuffledp.service.store.schema import TASK_STATES, TASKS_TABLE, Schema
+from shuffledp.service.store.schema import TASKS_TABLE, Schema
 from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
 
 ISSUER_SCHEMA = Schema(
@@ -27,25 +27,18 @@ ISSUER_SCHEMA = Schema(
         CREATE TABLE issued (
             task BIGINT, holder {BYTES}, request {BYTES} NOT NULL, PRIMARY KEY (task, holder)
         ) {KEYED};
-        CREATE TABLE issuer_keys (id {BYTES} PRIMARY KEY, task {BYTES} NOT NULL)
-        """,
-        TASK_STATES,
+        CREATE TABLE issuer_keys (id {BYTES} PRIMARY KEY, task {BYTES} NOT NULL);
+        """
         # `tokens` is how many tokens of a task were ever issued; it stays when it is forgotten to
-        # whom. The states are explained below.
+        # whom. `stopped` is 1 once no more are given, because the store was older.
         """
         CREATE TABLE issuing (
-            task BIGINT PRIMARY KEY, tokens BIGINT NOT NULL, state TEXT NOT NULL
-        );
-        INSERT INTO issuing (task, tokens, state)
-            SELECT number, (SELECT COUNT(*) FROM issued WHERE issued.task = tasks.number),
-            'unrecorded' FROM tasks WHERE state <> 'deleted'
+            task BIGINT PRIMARY KEY, tokens BIGINT NOT NULL, stopped BIGINT NOT NULL
+        )
         """,
     ),
 )
 COLUMNS = ("token", "holder", "attested")
-RECORDED, UNRECORDED, STOPPED = "recorded", "unrecorded", "stopped"
-"""The states of a task's count: it is recorded outside the store as well; it is not yet, because
-the task is older than such records; no more tokens are given, because the store was older."""
 
 
 class Verdict(Enum):
@@ -113,23 +106,19 @@ class IssuerStore:
     async def begin(self, transaction: Transaction, task_id: bytes) -> None:
         """Begins to count the tokens of a task that is being registered."""
         await transaction.run(
-            "INSERT INTO issuing (task, tokens, state) SELECT number, 0, $2 FROM tasks WHERE id=$1",
+            "INSERT INTO issuing (task, tokens, stopped) "
+            "SELECT number, 0, 0 FROM tasks WHERE id=$1",
             task_id,
-            RECORDED,
         )
 
-    async def counted(self, task: int) -> tuple[int, str]:
-        """(how many tokens of a task were ever issued, the state of this count)."""
+    async def counted(self, task: int) -> tuple[int, bool]:
+        """(how many tokens of a task were ever issued, whether no more are given)."""
         return await self._database.run(lambda transaction: _counted(transaction, task))
-
-    async def recorded(self, task: int) -> None:
-        """Notes that a task's count is recorded outside the store from now on."""
-        await self._database.rows("UPDATE issuing SET state=$2 WHERE task=$1", task, RECORDED)
 
     async def stop(self, task: int) -> bool:
         """Stops the tokens of a task permanently; False if they were already stopped."""
         changed = await self._database.rows(
-            "UPDATE issuing SET state=$2 WHERE task=$1 AND state<>$2 RETURNING 1", task, STOPPED
+            "UPDATE issuing SET stopped=1 WHERE task=$1 AND stopped=0 RETURNING 1", task
         )
         return bool(changed)
 
@@ -144,7 +133,7 @@ class IssuerStore:
 
         async def note(transaction: Transaction) -> tuple[Verdict, int]:
             found = await transaction.rows("SELECT holder FROM enrolments WHERE token=$1", token)
-            tokens, state = await _counted(transaction, task)
+            tokens, stopped = await _counted(transaction, task)
             if not found:
                 return Verdict.UNKNOWN_TOKEN, tokens
             holder = bytes(found[0][0])
@@ -154,7 +143,7 @@ class IssuerStore:
             if known:
                 same = bytes(known[0][0]) == request
                 return Verdict.AGAIN if same else Verdict.ISSUED, tokens
-            if state == STOPPED or tokens < recorded:
+            if stopped or tokens < recorded:
                 return Verdict.FORGOTTEN, tokens
             await transaction.run(
                 "INSERT INTO issued (task, holder, request) VALUES ($1, $2, $3)",
@@ -177,9 +166,9 @@ class IssuerStore:
         await self._database.rows("DELETE FROM issued WHERE task=$1", task)
 
 
-async def _counted(transaction: Transaction, task: int) -> tuple[int, str]:
-    rows = await transaction.rows("SELECT tokens, state FROM issuing WHERE task=$1", task)
-    return int(rows[0][0]), str(rows[0][1])
+async def _counted(transaction: Transaction, task: int) -> tuple[int, bool]:
+    rows = await transaction.rows("SELECT tokens, stopped FROM issuing WHERE task=$1", task)
+    return int(rows[0][0]), bool(rows[0][1])
 
 
 class IssuerDeletion(TaskCare):

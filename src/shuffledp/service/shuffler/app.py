@@ -285,9 +285,6 @@ class Shuffler(Role):
     async def measure(self) -> None:
         await status.measure(self.metrics, self.store, await self.replicas.counts())
 
-    async def logged(self) -> set[bytes]:
-        return {bytes(task) for (task,) in await self.database.rows("SELECT task FROM proofs")}
-
     def care(self) -> TaskCare:
         return ShufflerCare(self.store)
 

@@ -6,7 +6,6 @@ order of their key.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from shuffledp.service.errors import ConfigError
@@ -15,12 +14,11 @@ from shuffledp.service.store.database import Transaction
 TASKS_TABLE = """
     CREATE TABLE tasks (
         number BIGINT PRIMARY KEY, id {BYTES} NOT NULL UNIQUE,
-        body TEXT NOT NULL, state TEXT NOT NULL
+        body TEXT NOT NULL, state TEXT NOT NULL, changed BIGINT NOT NULL DEFAULT 0
     );
 """
-"""The tasks that are registered at a server, as both roles store them."""
-
-
+"""The tasks that are registered at a server; `changed` is when a task's state last changed, in
+seconds since 1970 (0: never)."""
 LOG_TABLE = """
     CREATE TABLE task_log (place BIGINT PRIMARY KEY, task {BYTES} NOT NULL UNIQUE,
         entry {BYTES} NOT NULL
@@ -35,17 +33,13 @@ WITNESS_TABLES = """
     CREATE TABLE proofs (task {BYTES} PRIMARY KEY, proof TEXT NOT NULL);
 """
 """The newest head of each log that the shuffler has witnessed, and the proofs of its tasks."""
-TASK_STATES = "ALTER TABLE tasks ADD COLUMN changed BIGINT NOT NULL DEFAULT 0;"
-"""When a task's state was last changed, in seconds since 1970; 0: not known."""
-
-
 HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"
 """A table to write to when somebody asks whether the store can be written."""
 
 
 Words = dict[str, str]
-Script = str | Callable[[Transaction, Words], Awaitable[None]]
-"""SQL, or a function that needs more than that."""
+FIRST_VERSION = 10
+"""The version of the first script; stores of shuffledp 0.2 have smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ class Schema:
     """The tables of a role."""
 
     role: str
-    scripts: tuple[Script, ...]
+    scripts: tuple[str, ...]
     """One per version; each runs once, in order, in one transaction."""
 
 
@@ -72,24 +66,23 @@ async def migrate(transaction: Transaction, schema: Schema, words: Words) -> Non
     )
     found = await transaction.rows("SELECT role, version FROM schema_version")
     check_role([other for other, _ in found], schema.role)
-    version, current = found[0][1] if found else 0, len(schema.scripts)
-    if version > current:
+    done = found[0][1] + 1 - FIRST_VERSION if found else 0
+    if done < 0 or (found and not done):
+        raise ConfigError(
+            f"This database was written by shuffledp 0.2, which the {schema.role} cannot read. "
+            "Let 0.2 publish its last batches, then give this version an empty database and make "
+            "new tasks."
+        )
+    if done > len(schema.scripts):
         raise ConfigError("This database was written by a newer shuffledp; update this one.")
-    if version == current:
+    if done == len(schema.scripts):
         return
     await transaction.run(HEALTH_TABLE.format(**words))
     await transaction.run("INSERT INTO health VALUES (1, NULL) ON CONFLICT DO NOTHING")
-    for script in schema.scripts[version:]:
-        if callable(script):
-            await script(transaction, words)
-        else:
-            await run_script(transaction, script, words)
+    for script in schema.scripts[done:]:
+        for statement in script.format(**words).split(";"):
+            if statement.strip():
+                await transaction.run(statement)
+    version = FIRST_VERSION + len(schema.scripts) - 1
     await transaction.run("DELETE FROM schema_version")
-    await transaction.run("INSERT INTO schema_version VALUES ($1, $2)", schema.role, current)
-
-
-async def run_script(transaction: Transaction, script: str, words: Words) -> None:
-    """Runs the statements of a script, one after the other."""
-    for statement in script.format(**words).split(";"):
-        if statement.strip():
-            await transaction.run(statement)
+    await transaction.run("INSERT INTO schema_version VALUES ($1, $2)", schema.role, version)

@@ -27,7 +27,9 @@ SCHEMA_WORDS = {
     "BYTES": "BLOB",
     "KEYED": "WITHOUT ROWID",
     "REPORTS_KEY": "",  # `used` keeps names apart; an index of them would cost a page each
-    "REPORTS_INDEX": "CREATE INDEX reports_of_batch ON reports (task, batch)",
+    "REPORTS_STORAGE": "CREATE INDEX reports_of_batch ON reports (task, batch)",
+    "OFTEN_UPDATED": "",
+    "RANDOM_BYTES": "randomblob(16)",
 }
 PRAGMAS = (
     "PRAGMA page_size=4096",
