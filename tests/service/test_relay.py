@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from described_answers import check_described
 from service_issuer import ByHost, IssuerParty, code
@@ -131,7 +131,7 @@ def test_a_relay_cannot_acknowledge_a_report(tmp_path: Path) -> None:
             answer = await one.trio.to_shuffler.get(f"/tasks/{task.id.hex()}/proof")
             proof = TaskProof.from_json(answer.content)
             for status, error in ((200, Unreachable), (201, Unreachable), (403, Refused)):
-                fake = httpx.MockTransport(lambda _, status=status: httpx.Response(status))
+                fake = httpx2.MockTransport(lambda _, status=status: httpx2.Response(status))
                 options = {"transport": fake, "attempts": 1, "proof": proof}
                 async with one.device(task, token, f"d{status}", **options) as device:
                     with pytest.raises(error):
@@ -167,7 +167,9 @@ def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
     async def run() -> None:
         async with relayed(tmp_path) as one:
             operations = one.relay.operations()
-            async with httpx.AsyncClient(transport=one.to_relay, base_url="http://relay") as client:
+            async with httpx2.AsyncClient(
+                transport=one.to_relay, base_url="http://relay"
+            ) as client:
                 sealed = {"Content-Type": "message/ohttp-req"}
                 for headers, body, status, reason in (
                     ({}, b"x", 422, "media-type"),
@@ -179,10 +181,10 @@ def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
                     check_described(operations, "POST", "/relay", status, reason)
                 assert (await client.get("/livez")).text == "alive\n"
                 assert (await client.get("/readyz")).text == "ready\n"
-            away = Relay(RelayConfig(), httpx.MockTransport(_nobody))
+            away = Relay(RelayConfig(), httpx2.MockTransport(_nobody))
             async with away.running():
-                transport = httpx.ASGITransport(away.app())
-                async with httpx.AsyncClient(transport=transport, base_url="http://r") as client:
+                transport = httpx2.ASGITransport(away.app())
+                async with httpx2.AsyncClient(transport=transport, base_url="http://r") as client:
                     answer = await client.post("/relay", content=b"x", headers=sealed)
                     assert (answer.status_code, code(answer)) == (503, "gateway-away")
                     check_described(operations, "POST", "/relay", 503, "gateway-away")
@@ -190,5 +192,5 @@ def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def _nobody(_: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError("away")
+def _nobody(_: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ConnectError("away")

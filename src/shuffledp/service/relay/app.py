@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-import httpx
+import httpx2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -59,7 +59,7 @@ class Relay:
     about = "passes sealed requests on, so that the shuffler does not learn addresses"
 
     def __init__(
-        self, config: RelayConfig, transport: httpx.AsyncBaseTransport | None = None
+        self, config: RelayConfig, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
         self.config, self._transport = config, transport
         self.origins, self._arriving = Origins(config.allow_origins), Arriving()
@@ -81,7 +81,7 @@ class Relay:
     async def running(self) -> AsyncIterator[None]:
         """The relay's connection to the shuffler, while it runs."""
         sweep = asyncio.create_task(self.connections.sweep())
-        async with httpx.AsyncClient(
+        async with httpx2.AsyncClient(
             base_url=self.config.shuffler, transport=self._transport, timeout=PASS_SECONDS
         ) as self._shuffler:
             log("started", role=self.name, listen=self.config.listen)
@@ -118,7 +118,7 @@ class Relay:
                 content=body,
                 headers={"Content-Type": REQUEST_TYPE, "User-Agent": "relay"},
             )
-        except httpx.TransportError:
+        except httpx2.TransportError:
             raise Problem(
                 503,
                 "gateway-away",
