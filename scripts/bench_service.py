@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 from bench_intake import bench_intake
 from bench_machine import writes
@@ -197,7 +197,7 @@ def deliver(base: str, token: str, folder: Path, manifest: Manifest) -> None:
     """Sends a batch as the shuffler does."""
     batch, text = manifest.header.batch_id, manifest.to_bytes()
     path, digest = f"{base}/batches/{batch.hex()}", manifest.digest.hex()
-    with httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
+    with httpx2.Client(headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
         while True:
             answer = client.put(path, content=text, headers={"X-Content-SHA256": digest})
             if answer.raise_for_status().json()["state"] != "receiving":

@@ -7,13 +7,14 @@ documents say) and prints a table, attack by attack; `make test` runs a short fo
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 from browsers import Browser, running_browser
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from tiers import OUTSIDE, TIERS, tier_of
 
 SPARK = "tests/engines/spark/"
@@ -35,7 +36,9 @@ _seconds: dict[str, dict[str, float]] = {}
 
 
 def pytest_configure() -> None:
-    DEFAULT_TIMEOUT_CONFIG.read = 60.0  # five seconds are too few on a busy machine
+    """Waits longer for answers: httpx2's five seconds are too few on a busy machine. All its calls
+    share the object that is the default of `timeout`."""
+    inspect.signature(httpx2.get).parameters["timeout"].default.read = 60.0
 
 
 @pytest.hookimpl(tryfirst=True)

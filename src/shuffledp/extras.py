@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from shuffledp.errors import MissingExtra
 
-_SENDING = ("httpx", "tenacity")
+_SENDING = ("httpx2", "tenacity")
 _FRAMES = ("pyarrow", "narwhals")
 _PLOT = ("matplotlib",)
 _SERVICE = (

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import tracemalloc
 
-import httpx
+import httpx2
 import pytest
 
 from shuffledp.service.answers import AnswerTooLong, bounded_request, bounded_request_async
@@ -17,10 +17,12 @@ UNPACKED = 600 << 20
 BOMB = gzip.compress(bytes(UNPACKED))
 
 
-def answer(request: httpx.Request) -> httpx.Response:
+def answer(request: httpx2.Request) -> httpx2.Response:
     """A hostile server packs its answer whatever was asked for."""
     assert request.headers["accept-encoding"] == "identity"
-    return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(BOMB))
+    return httpx2.Response(
+        200, headers={"Content-Encoding": "gzip"}, stream=httpx2.ByteStream(BOMB)
+    )
 
 
 @pytest.mark.attack("a small answer that unpacks to gigabytes")
@@ -28,14 +30,14 @@ def test_packed_answers_are_not_unpacked() -> None:
     assert len(BOMB) < 700 << 10
     tracemalloc.start()
     with (
-        httpx.Client(transport=httpx.MockTransport(answer), base_url="http://a") as client,
+        httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://a") as client,
         pytest.raises(AnswerTooLong),
     ):
         bounded_request(client, "GET", "/", 64 << 10)
 
     async def walk() -> None:
-        transport = httpx.MockTransport(answer)
-        async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
+        transport = httpx2.MockTransport(answer)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://a") as client:
             with pytest.raises(AnswerTooLong):
                 await bounded_request_async(client, "GET", "/", 64 << 10)
 
@@ -47,8 +49,8 @@ def test_packed_answers_are_not_unpacked() -> None:
 
 def test_plain_answers_are_read() -> None:
     """The twin."""
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"{}"))
-    with httpx.Client(transport=transport, base_url="http://a") as client:
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"{}"))
+    with httpx2.Client(transport=transport, base_url="http://a") as client:
         assert bounded_request(client, "GET", "/", 64 << 10).content == b"{}"
 
 

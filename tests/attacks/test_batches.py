@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_deliveries import batch_of, deliver, made_reports, stored_tally
 from service_states import batches_of, settled
@@ -194,7 +194,7 @@ def test_copies_of_one_report_are_not_published(tmp_path: Path, sort: bool) -> N
 
 async def register_answers(trio: Trio, task: Task) -> list[tuple[int, str]]:
     """What both servers answer to a task."""
-    answers: list[httpx.Response] = [
+    answers: list[httpx2.Response] = [
         await server.put(
             f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
         )

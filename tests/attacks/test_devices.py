@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from logged_tasks import proof_of
 
@@ -64,11 +64,11 @@ class Shuffler:
         self.status = status
 
     def client(self, task: Task, box: Path, **options: Any) -> Client:
-        def answer(request: httpx.Request) -> httpx.Response:
+        def answer(request: httpx2.Request) -> httpx2.Response:
             self.seen.append(request.read())
-            return httpx.Response(self.status)
+            return httpx2.Response(self.status)
 
-        transport = httpx.MockTransport(answer)
+        transport = httpx2.MockTransport(answer)
         options.setdefault("proof", proof_of(task))
         return Client(task, "http://s", "token", box, transport=transport, attempts=2, **options)
 
@@ -126,14 +126,14 @@ def test_the_budget_comes_back_after_the_period(make_task: MakeTask, tmp_path: P
 
 
 RACER = """
-import sys, httpx
+import sys, httpx2
 from pathlib import Path
 from shuffledp.tasks.task import task_from_json
 from shuffledp.tasks.log import TaskProof
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import PolicyRefused
 sent = 0
-transport = httpx.MockTransport(lambda request: httpx.Response(201))
+transport = httpx2.MockTransport(lambda request: httpx2.Response(201))
 tasks = [task_from_json(Path(path).read_bytes()) for path in sys.argv[2:]]
 proofs = [TaskProof.from_json(Path(path + ".proof").read_bytes()) for path in sys.argv[2:]]
 print("ready", flush=True)
@@ -180,13 +180,13 @@ def test_a_report_is_paid_for_once_and_before_it_leaves(
     """Twin: retries send the same report and cost nothing more."""
     task, paid = make_task(), []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         charged = {charge.report for charge in Device(tmp_path).charges()}
         paid.append(read_upload(request.read()).report_id.hex() in charged)
-        return httpx.Response(503 if len(paid) < 5 else 201)
+        return httpx2.Response(503 if len(paid) < 5 else 201)
 
     def client() -> Client:
-        transport = httpx.MockTransport(answer)
+        transport = httpx2.MockTransport(answer)
         return Client(
             task, "http://s", "t", tmp_path, attempts=2, proof=proof_of(task), transport=transport
         )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -290,7 +290,7 @@ class LiveProbe:
         self._thread.join()
 
     def _run(self) -> None:
-        with httpx.Client(timeout=60) as client:
+        with httpx2.Client(timeout=60) as client:
             while not self._stop.is_set():
                 begun = time.monotonic()
                 assert client.get(f"{self._url}/livez").status_code == 200
@@ -308,7 +308,7 @@ def test_servers_answer_while_a_task_is_verified(tmp_path: Path, tasks: dict[str
             slow = canonical_text(slow_task(tasks, largest))
             name = hashlib.sha256(slow)
             with LiveProbe(url) as probe:
-                answer = httpx.put(
+                answer = httpx2.put(
                     f"{url}/tasks/{name.hexdigest()}",
                     content=slow,
                     headers=as_collector(name.digest()),

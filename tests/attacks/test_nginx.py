@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 from nginx_proxy import program, proxy
 from raw_sockets import MemoryWatch, closed, connect, send_until_refused, status_of
@@ -32,7 +32,7 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
     programs, (shuffler, analyzer) = proxied
     task = programs.trio.task()
     for url in (analyzer, shuffler):
-        answer = httpx.put(
+        answer = httpx2.put(
             f"{url}/tasks/{task.id.hex()}",
             content=task.canonical(),
             headers=as_collector(task.id),
@@ -40,7 +40,7 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
         )
         assert answer.status_code == 201, answer.text
     for token in programs.enrol(USERS):
-        answer = httpx.post(
+        answer = httpx2.post(
             f"{shuffler}/tasks/{task.id.hex()}/reports",
             content=encrypt_report(task, 1),
             headers=bearing(token),
@@ -49,10 +49,10 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
     assert programs.results(task)[0]["reports"] == USERS
     for url in (shuffler, analyzer):
         for path in ("", "/page.js", "/status", "/metrics", "/tasks", "/ledger/restore"):
-            assert httpx.get(f"{url}{path}", headers=bearing(OPERATOR)).status_code == 403, path
-    assert httpx.get(f"{shuffler}/tasks/{task.id.hex()}/progress").status_code == 200
-    assert httpx.get(f"{shuffler}/{'a' * 9000}").status_code == 414
-    assert httpx.get(shuffler, headers={"x": "y" * 9000}).status_code in (400, 431)
+            assert httpx2.get(f"{url}{path}", headers=bearing(OPERATOR)).status_code == 403, path
+    assert httpx2.get(f"{shuffler}/tasks/{task.id.hex()}/progress").status_code == 200
+    assert httpx2.get(f"{shuffler}/{'a' * 9000}").status_code == 414
+    assert httpx2.get(shuffler, headers={"x": "y" * 9000}).status_code in (400, 431)
     with connect(shuffler) as client:
         client.sendall(b"PUT /tasks/x HTTP/1.1\r\nHost: x\r\nContent-Length: 300000000\r\n\r\n")
         assert status_of(client) == 413
@@ -78,7 +78,7 @@ def test_slow_uploads_reach_no_server(proxied: tuple[Programs, list[str]]) -> No
             clients.append(stack.enter_context(client))
             with contextlib.suppress(OSError):
                 client.sendall(head)
-        answer = httpx.get(f"{shuffler}/livez", timeout=10)
+        answer = httpx2.get(f"{shuffler}/livez", timeout=10)
         assert answer.status_code == 200
         for client in clients:
             client.setblocking(False)

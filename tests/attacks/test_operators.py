@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_programs import Programs
 from service_trio import Trio, bearing, known_report, sha
@@ -153,7 +153,7 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
             wait_ready(server)  # twin: with room it is ready
         programs.register(task)
         path = f"{url}/tasks/{task.id.hex()}/reports"
-        with httpx.Client() as client:
+        with httpx2.Client() as client:
             for token in programs.enrol(300):
                 body = known_report(task, 1)[0]
                 status = client.post(path, content=body, headers=bearing(token)).status_code
@@ -166,7 +166,7 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
                     break
                 time.sleep(0.05)
         assert ready.status_code == 503 and "free space" in ready.json()["detail"]
-        assert httpx.get(f"{url}/livez").status_code == 200
+        assert httpx2.get(f"{url}/livez").status_code == 200
     finally:
         programs.stop()
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from logged_tasks import KEYS, proof_of
 from service_trio import TRUSTING, Trio, as_collector
@@ -32,17 +32,17 @@ class Listener:
     def __init__(self, proof: TaskProof | None) -> None:
         self.proof, self.seen = proof, list[bytes]()
 
-    def answer(self, request: httpx.Request) -> httpx.Response:
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "POST":
             self.seen.append(request.read())
-            return httpx.Response(201)
+            return httpx2.Response(201)
         if self.proof is None:
-            return httpx.Response(404)
-        return httpx.Response(200, text=self.proof.to_json())
+            return httpx2.Response(404)
+        return httpx2.Response(200, text=self.proof.to_json())
 
     def ask(self, task: Task, box: Path, policy: ClientPolicy = PINNED) -> None:
         """Has the victim's device answer a task."""
-        transport = httpx.MockTransport(self.answer)
+        transport = httpx2.MockTransport(self.answer)
         with Client(task, "http://s", "t", box, policy=policy, transport=transport) as client:
             client.send(1)
 
@@ -125,7 +125,7 @@ def test_an_analyzer_that_forks_its_log_gets_no_witness(tmp_path: Path) -> None:
     trio = Trio(tmp_path)
     public, own, later = (trio.task(name) for name in ("public", "own", "later"))
 
-    async def register(server: httpx.AsyncClient, task: Task) -> int:
+    async def register(server: httpx2.AsyncClient, task: Task) -> int:
         path, headers = f"/tasks/{task.id.hex()}", as_collector(task.id)
         answer = await server.put(path, content=task.canonical(), headers=headers)
         return answer.status_code

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_programs import Programs
 from service_trio import OPERATOR, Trio, bearing
@@ -87,9 +87,9 @@ def test_exact_counts_are_at_the_operators_address(tmp_path: Path) -> None:
         task = programs.trio.task(cell="bounded", batch={"reports": REPORTS})
         programs.register(task)
         for path in ("/status", "/", "/metrics"):
-            refused = httpx.get(f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60)
+            refused = httpx2.get(f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60)
             assert refused.status_code == 404
-        assert httpx.get(f"http://{inside}/status", timeout=60).json()["tasks"][0]["have"] == 0
-        assert httpx.get(f"http://{inside}/metrics", timeout=60).status_code == 200
-        public = httpx.get(f"{shuffler}/tasks/{task.id.hex()}/progress", timeout=60)
+        assert httpx2.get(f"http://{inside}/status", timeout=60).json()["tasks"][0]["have"] == 0
+        assert httpx2.get(f"http://{inside}/metrics", timeout=60).status_code == 200
+        public = httpx2.get(f"{shuffler}/tasks/{task.id.hex()}/progress", timeout=60)
         assert public.json()["need"] == REPORTS

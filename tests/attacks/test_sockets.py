@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from raw_sockets import MemoryWatch, closed, connect, many, send_until_refused, status_of
 from service_programs import Programs
@@ -47,7 +47,7 @@ class Stage:
         """Somebody else, from another address, uploads a report."""
         (token,) = self.programs.enrol(1)
         body = encrypt_report(self.small, 1)
-        answer = httpx.post(
+        answer = httpx2.post(
             f"{self.url}/tasks/{self.small.id.hex()}/reports",
             content=body,
             headers=bearing(token),
@@ -124,10 +124,10 @@ def test_a_url_without_end(stage: Stage, scale: int) -> None:
     with bounded(stage, "a URL without end"), connect(stage.url) as client:
         client.sendall(b"GET /")
         assert send_until_refused(client, b"a" * 100_000, 200 * scale) < 20 * MEGABYTE
-    answer = httpx.get(f"{stage.url}/{'a' * 3000}")
+    answer = httpx2.get(f"{stage.url}/{'a' * 3000}")
     assert answer.status_code == 414
     assert answer.headers["content-type"] == "application/problem+json"
-    assert httpx.get(f"{stage.url}/{'a' * 1500}").status_code == 404
+    assert httpx2.get(f"{stage.url}/{'a' * 1500}").status_code == 404
 
 
 @pytest.mark.attack("half-open connections")
@@ -136,7 +136,7 @@ def test_half_open_connections(stage: Stage, scale: int) -> None:
     so that others are served meanwhile."""
     with bounded(stage, "half-open connections"), many(stage.url, 300 * scale) as clients:
         assert len(clients) > MOST_PER_ADDRESS
-        assert httpx.get(f"{stage.url}/livez", timeout=5).status_code == 200
+        assert httpx2.get(f"{stage.url}/livez", timeout=5).status_code == 200
         stage.honest()
         refused = sum(closed(client) for client in clients)
         assert refused >= len(clients) - MOST_PER_ADDRESS
@@ -243,7 +243,7 @@ def test_odd_json_at_the_servers(stage: Stage) -> None:
                 ("PUT", f"/tasks/{'0' * 64}", COLLECTOR),
                 ("POST", "/tokens", OPERATOR),
             ):
-                answer = httpx.request(
+                answer = httpx2.request(
                     method, url + path, content=body, headers=bearing(token), timeout=60
                 )
                 assert 400 <= answer.status_code < 500, (path, body[:9], answer.text)
@@ -252,7 +252,7 @@ def test_odd_json_at_the_servers(stage: Stage) -> None:
 @pytest.mark.attack("redirects to another host")
 def test_no_redirects(stage: Stage) -> None:
     for path in ("/livez/", "/tasks/", "/status/", "//evil.example/"):
-        answer = httpx.get(stage.url + path, headers={"Host": "evil.example"})
+        answer = httpx2.get(stage.url + path, headers={"Host": "evil.example"})
         assert answer.status_code == 404 and "location" not in answer.headers
 
 
@@ -320,7 +320,7 @@ def test_slow_sealed_requests_hold_nothing_from_others(stage: Stage) -> None:
         for _ in range(80):
             stack.enter_context(connect(stage.url)).sendall(head)
         time.sleep(0.5)
-        answer = httpx.post(f"{stage.url}/.well-known/ohttp-gateway", content=b"x" * 100)
+        answer = httpx2.post(f"{stage.url}/.well-known/ohttp-gateway", content=b"x" * 100)
         assert answer.status_code == 400, answer.text  # understood, not refused for want of room
 
 
@@ -350,7 +350,7 @@ def test_unfinished_requests_at_the_relay(tmp_path: Path) -> None:
             for thread in threads:
                 thread.start()
             sealed = {"Content-Type": "message/ohttp-req"}
-            answer = httpx.get(f"{url}/livez", timeout=30)
+            answer = httpx2.get(f"{url}/livez", timeout=30)
             assert answer.status_code == 200
             statuses = {status_of(client) for client in clients}
             for thread in threads:
@@ -358,7 +358,7 @@ def test_unfinished_requests_at_the_relay(tmp_path: Path) -> None:
         print(f"relay: {memory.before:.0f} to {memory.most:.0f} MB, {statuses}")
         assert statuses <= {0, 408, 503}
         assert memory.grown < UPLOADS_MB + 2 * MOST_GROWTH_MB, (memory.before, memory.most)
-        answer = httpx.post(f"{url}/relay", content=b"sealed", headers=sealed, timeout=30)
+        answer = httpx2.post(f"{url}/relay", content=b"sealed", headers=sealed, timeout=30)
         assert answer.status_code == 503 and answer.json()["type"].endswith("gateway-away")
     finally:
         relay.terminate()

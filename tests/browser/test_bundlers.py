@@ -17,7 +17,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 import pytest
 from browsers import Browser
 from client_site import Quiet
@@ -268,8 +268,8 @@ def test_the_react_hook_of_the_documents_sends_a_report(
         site = f"http://127.0.0.1:{server.server_port}"
         options = ("--browsers", "9", "--allow-origin", site)
         with running_survey(tmp_path / "log", *options) as demo:
-            place = httpx.get(f"{demo}/task.json").json()["task"]
-            given = httpx.post(f"{demo}/token").json()["token"]
+            place = httpx2.get(f"{demo}/task.json").json()["task"]
+            given = httpx2.post(f"{demo}/token").json()["token"]
             browser.open(f"{site}/?{urlencode({'task': place, 'token': given})}")
             browser.wait("document.querySelector('#state').textContent === 'none'", 60)
             assert browser.run("document.querySelector('h1').textContent").startswith("Do you")

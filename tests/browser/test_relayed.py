@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from browsers import Browser
 from client_site import POLICY, check_count, client_site
@@ -94,7 +94,7 @@ class Deployment:
     def reports(self, task: Task) -> int:
         """How many reports of a task wait at the shuffler."""
         said = {"Authorization": f"Bearer {self.servers.operator_token}"}
-        status = httpx.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
+        status = httpx2.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
         return int(next(one["have"] for one in status if one["task"] == task.id.hex()))
 
 
@@ -289,7 +289,7 @@ def test_a_page_of_another_origin_gets_no_token_and_sends_nothing(
     args = deployment.args(task)
     assert browser.work(OPEN + "return await client.send(1);", *args)["error"] == "cors"
     args[2] = None  # no relay: the proof comes with the task
-    proof = httpx.get(f"{deployment.servers.shuffler}/tasks/{task.id.hex()}/proof").text
+    proof = httpx2.get(f"{deployment.servers.shuffler}/tasks/{task.id.hex()}/proof").text
     script = OPEN.replace("{ policy, relay }", "{ policy, relay, proof: more.proof }")
     args[4] = {"proof": proof}
     asked = browser.work(script + "return await client.prepare();", *args)

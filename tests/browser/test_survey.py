@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from axe import accessible
 from browsers import Browser
@@ -121,7 +121,7 @@ def test_a_person_answers_with_a_one_time_token_through_a_relay(
             re.search(rf"{role} on (http://[0-9.:]+\d)", lines)[1]  # type: ignore[index]
             for role in ("shuffler", "issuer", "relay")
         )
-        policy = httpx.get(url).headers["content-security-policy"]
+        policy = httpx2.get(url).headers["content-security-policy"]
         assert f"connect-src 'self' {relay} {issuer};" in policy and shuffler not in policy
         browser.open(url)
         browser.wait(f"{SURVEY}?.querySelector('form')")
@@ -137,13 +137,13 @@ def test_a_person_answers_with_a_one_time_token_through_a_relay(
 
 
 def test_the_site_serves_its_own_files_and_nothing_else(site: str) -> None:
-    assert httpx.get(f"{site}/client/client.js").status_code == 200
+    assert httpx2.get(f"{site}/client/client.js").status_code == 200
     for path in (
         "/client/none.js",
         "/client/..%2fsurvey.js",
         "/survey.toml",
         "/client/../survey.py",
     ):
-        assert httpx.get(f"{site}{path}").status_code == 404, path
-    policy = httpx.get(site).headers["content-security-policy"]
+        assert httpx2.get(f"{site}{path}").status_code == 404, path
+    policy = httpx2.get(site).headers["content-security-policy"]
     assert "default-src 'self'" in policy

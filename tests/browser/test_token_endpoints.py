@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from service_needs import missing
 from service_programs import Programs
@@ -65,9 +65,9 @@ def test_the_endpoint_gives_each_person_one_token(
     try:
         url = f"http://127.0.0.1:{port}/token"
         wait_for(url)
-        assert httpx.post(url).status_code == 403
-        assert httpx.get(url, headers={"X-Person": "ann"}).status_code in (404, 405)
-        answers = [httpx.post(url, headers={"X-Person": name}) for name in ("ann", "ann", "bob")]
+        assert httpx2.post(url).status_code == 403
+        assert httpx2.get(url, headers={"X-Person": "ann"}).status_code in (404, 405)
+        answers = [httpx2.post(url, headers={"X-Person": name}) for name in ("ann", "ann", "bob")]
         assert all(answer.headers["cache-control"] == "no-store" for answer in answers)
         ann, again, bob = (answer.json()["token"] for answer in answers)
         assert ann == again != bob
@@ -78,7 +78,7 @@ def test_the_endpoint_gives_each_person_one_token(
     programs.register(task)
     reports = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"
     stati = [
-        httpx.post(reports, headers=bearing(token), content=encrypt_report(task, 1)).status_code
+        httpx2.post(reports, headers=bearing(token), content=encrypt_report(task, 1)).status_code
         for token in (ann, bob, ann, f"{ann}x")
     ]
     assert stati[:2] == [201, 201] and all(status >= 400 for status in stati[2:]), stati

@@ -86,7 +86,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def test_no_page_has_an_accessibility_fault_and_search_finds_what_people_type(site: Path) -> None:
-    pytest.importorskip("httpx")
+    pytest.importorskip("httpx2")
     if not AXE.exists():
         missing("axe-core", "run `npm install --no-save` in tests/browser/npm, or `make test`")
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))

@@ -54,7 +54,7 @@ CLIENT = """
 import shuffledp.documents.files as files
 files.WINDOWS = True
 from pathlib import Path
-import httpx
+import httpx2
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
@@ -66,7 +66,7 @@ plan = shuffledp.plan_count(100, 1, padded=True).to_dict()
 task = Task.create(
     plan, KeyFolder(here / "keys").new().public, "name", BatchRule(100), shuffler="https://s.example"
 )
-taken = httpx.MockTransport(lambda request: httpx.Response(201))
+taken = httpx2.MockTransport(lambda request: httpx2.Response(201))
 policy = ClientPolicy()
 sys.path.insert(0, sys.argv[2])
 from logged_tasks import proof_of

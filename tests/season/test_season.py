@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import httpx
+import httpx2
 import numpy as np
 import pytest
 import season_checks as checks
@@ -109,7 +109,7 @@ async def answers_again(
     """A person who has answered sends the same report again, and another one, and asks for a second
     token: what each of them is told."""
     stage, path = season.stage, f"/tasks/{task.id.hex()}"
-    async with httpx.AsyncClient(timeout=60) as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
 
         async def post(role: str, end: str, token: str, content: bytes) -> tuple[int, str]:
             headers = {"Authorization": f"Bearer {token}"}
@@ -134,7 +134,7 @@ def forged_wave(season: Season, victim: Person, task: Task) -> Wave:
     stage = season.stage
     stage.replace_shuffler(*FORGER)
     wave = season.wave([victim], task, kills=0)
-    with stage.telling(), httpx.Client(base_url=stage.urls["shuffler"], timeout=60) as http:
+    with stage.telling(), httpx2.Client(base_url=stage.urls["shuffler"], timeout=60) as http:
         for number in range(BATCH - 1):
             said = LABELS[number % len(LABELS)]
             body = encrypt_report(task, said)

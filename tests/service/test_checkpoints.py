@@ -6,7 +6,7 @@ import asyncio
 import base64
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from service_trio import Trio
 
@@ -24,27 +24,27 @@ VKEY = VerifierKey(NAME, COSIGNATURE, KEY.public)
 SECONDS = 1_800_000_000
 
 
-class SmallWitness(httpx.AsyncBaseTransport):
+class SmallWitness(httpx2.AsyncBaseTransport):
     """A witness as c2sp.org/tlog-witness describes it: it cosigns what continues its last head."""
 
     def __init__(self, log: VerifierKey | None = None, key: SigningKey = KEY) -> None:
         self.log, self.key, self.last = log, key, Checkpoint(origin="x", size=0, root=bytes(32))
         self.asked = 0
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.asked += 1
         head, _, note = (await request.aread()).decode().partition("\n\n")
         old, *path = head.split("\n")
         given, size = Checkpoint.parse(note), int(old.removeprefix("old "))
         if self.log is not None and not given.holds(self.log):
-            return httpx.Response(403)
+            return httpx2.Response(403)
         if size != self.last.size:
-            return httpx.Response(409, text=f"{self.last.size}\n")
+            return httpx2.Response(409, text=f"{self.last.size}\n")
         hashes = [base64.b64decode(one) for one in path]
         if size and not extends(size, self.last.root, given.size, given.root, hashes):
-            return httpx.Response(422)
+            return httpx2.Response(422)
         self.last = given
-        return httpx.Response(200, text=str(given.cosignature(NAME, self.key, SECONDS)))
+        return httpx2.Response(200, text=str(given.cosignature(NAME, self.key, SECONDS)))
 
 
 def head(entries: list[bytes]) -> tuple[Checkpoint, MerkleTree]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from logged_tasks import proof_of
@@ -41,22 +41,22 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
 
 
-def answering(answers: list[int | Exception], seen: list[bytes]) -> httpx.MockTransport:
+def answering(answers: list[int | Exception], seen: list[bytes]) -> httpx2.MockTransport:
     """A shuffler that gives these answers in turn; an exception is raised."""
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         seen.append(request.read())
         found = answers[min(len(seen), len(answers)) - 1]
         if isinstance(found, Exception):
             raise found
-        return httpx.Response(found, json={"type": "urn:x:token-used", "detail": "used"})
+        return httpx2.Response(found, json={"type": "urn:x:token-used", "detail": "used"})
 
-    return httpx.MockTransport(answer)
+    return httpx2.MockTransport(answer)
 
 
 def test_a_retry_sends_the_same_bytes(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
-    transport = answering([httpx.ConnectError("away"), 503, 429, 201], seen)
+    transport = answering([httpx2.ConnectError("away"), 503, 429, 201], seen)
     with Client(
         task,
         "http://shuffler",
@@ -92,9 +92,9 @@ def test_bytes_are_stored_before_the_first_send(task: Task, tmp_path: Path) -> N
     box = Outbox(tmp_path / "box")
     stored: list[bool] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         stored.append(box.stored(task.id) == request.read())
-        return httpx.Response(201)
+        return httpx2.Response(201)
 
     Client(
         task,
@@ -103,7 +103,7 @@ def test_bytes_are_stored_before_the_first_send(task: Task, tmp_path: Path) -> N
         box,
         policy=TRUSTING,
         proof=proof_of(task),
-        transport=httpx.MockTransport(answer),
+        transport=httpx2.MockTransport(answer),
     ).send(0)
     assert stored == [True]
     assert box.stored(task.id) is None and box.answered(task.id)
@@ -113,7 +113,7 @@ def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(
     task: Task, tmp_path: Path
 ) -> None:
     seen: list[bytes] = []
-    away = answering([httpx.ConnectError("away")], seen)
+    away = answering([httpx2.ConnectError("away")], seen)
     with pytest.raises(Unreachable, match="stored"):
         Client(
             task,
@@ -266,7 +266,7 @@ def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
 
     async def walk() -> None:
-        transport = answering([httpx.ReadTimeout("slow"), 201], seen)
+        transport = answering([httpx2.ReadTimeout("slow"), 201], seen)
         async with AsyncClient(
             task,
             "http://s",
@@ -303,22 +303,22 @@ def test_the_shuffler_says_how_long_to_wait(
     monkeypatch.setattr(time, "sleep", of_this_thread(slept))
     problem = {"type": "urn:shuffledp:problem:interrupted", "detail": "broke off"}
     answers = [
-        httpx.Response(503, headers={"Retry-After": "7"}),
-        httpx.Response(429, headers={"Retry-After": "99999"}),
-        httpx.Response(503, headers={"Retry-After": "soon"}),
-        httpx.Response(400, json=problem),
-        httpx.Response(201),
+        httpx2.Response(503, headers={"Retry-After": "7"}),
+        httpx2.Response(429, headers={"Retry-After": "99999"}),
+        httpx2.Response(503, headers={"Retry-After": "soon"}),
+        httpx2.Response(400, json=problem),
+        httpx2.Response(201),
     ]
     left = iter(answers)
-    transport = httpx.MockTransport(lambda _: next(left))
+    transport = httpx2.MockTransport(lambda _: next(left))
     with Client(
         task, "http://s", "t", tmp_path, policy=TRUSTING, proof=proof_of(task), transport=transport
     ) as client:
         client.send(1)
     assert slept[:2] == [7.0, 30.0] and all(pause < 1 for pause in slept[2:])
     assert len(slept) == 4
-    malformed = httpx.MockTransport(
-        lambda _: httpx.Response(400, json=problem | {"type": "urn:shuffledp:problem:malformed"})
+    malformed = httpx2.MockTransport(
+        lambda _: httpx2.Response(400, json=problem | {"type": "urn:shuffledp:problem:malformed"})
     )
     again = Client(
         task,
@@ -347,7 +347,7 @@ def test_nobody_waits_after_the_last_attempt(
 
     monkeypatch.setattr(time, "sleep", of_this_thread(slept))
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    transport = httpx.MockTransport(lambda _: httpx.Response(503))
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(503))
     client = kind(
         task,
         "http://s",
@@ -378,5 +378,5 @@ def test_how_long_the_shuffler_asks_to_wait() -> None:
         ("-1", 0, 0),
         ("", 0, 0),
     ):
-        answer = httpx.Response(503, headers={"Retry-After": text})
+        answer = httpx2.Response(503, headers={"Retry-After": text})
         assert low <= retries.asked_seconds(answer) <= high

@@ -23,7 +23,7 @@ class Missing(MetaPathFinder):
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Missing())
-import httpx
+import httpx2
 from fractions import Fraction
 from shuffledp.tasks.task import task_from_json
 from shuffledp.service.client.policy import ClientPolicy
@@ -35,7 +35,7 @@ proof = TaskProof.from_json(open(sys.argv[1] + ".proof").read())
 task = task_from_json(open(sys.argv[1], "rb").read())
 policy = ClientPolicy(least_users=1)
 sent = []
-transport = httpx.MockTransport(lambda request: sent.append(request) or httpx.Response(201))
+transport = httpx2.MockTransport(lambda request: sent.append(request) or httpx2.Response(201))
 with Client(
     task, task.shuffler, "token", sys.argv[2], policy=policy, proof=proof, transport=transport
 ) as one:
@@ -61,14 +61,14 @@ def test_a_device_sends_without_any_package_of_the_servers(tmp_path: Path) -> No
     done = sending(file, tmp_path / "box", SERVER_PACKAGES)
     assert done.stdout.split(" ", 1) == [str(task.report_bytes), "[]\n"], done.stderr
     # the twin: without what the extra brings nothing is sent
-    refused = sending(file, tmp_path / "other", ("httpx",))
-    assert refused.returncode != 0 and "httpx" in refused.stderr
+    refused = sending(file, tmp_path / "other", ("httpx2",))
+    assert refused.returncode != 0 and "httpx2" in refused.stderr
 
 
 def test_the_extra_names_no_server_package() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
-    names = {re.split("[^a-z]", need)[0] for need in extras["client"]}
-    assert names == {"cryptography", "httpx", "tenacity"} and not names & set(SERVER_PACKAGES)
+    names = {re.split("[^a-z0-9]", need)[0] for need in extras["client"]}
+    assert names == {"cryptography", "httpx2", "tenacity"} and not names & set(SERVER_PACKAGES)
     assert "shuffledp[client]" in extras["service"]

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
@@ -24,8 +24,8 @@ from shuffledp.service.client.connection import (
 from shuffledp.service.client.sending import Client
 
 
-def echo(request: httpx.Request) -> httpx.Response:
-    return httpx.Response(200, json={name: request.headers[name] for name in request.headers})
+def echo(request: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(200, json={name: request.headers[name] for name in request.headers})
 
 
 async def walk(connection: Connection) -> tuple[dict[str, str], int]:
@@ -38,7 +38,7 @@ async def walk(connection: Connection) -> tuple[dict[str, str], int]:
 
 
 def test_both_connections_give_the_same_answer() -> None:
-    transport = httpx.MockTransport(echo)
+    transport = httpx2.MockTransport(echo)
     blocking, here = run_blocking(walk(BlockingConnection(transport)))
     awaited, elsewhere = asyncio.run(walk(AsyncConnection(transport)))
     assert blocking == awaited and "user-agent" in blocking
@@ -50,7 +50,7 @@ def test_both_connections_give_the_same_answer() -> None:
 def test_a_bare_connection_names_no_program(
     kind: type[BlockingConnection] | type[AsyncConnection],
 ) -> None:
-    connection = kind(httpx.MockTransport(echo), bare=True)
+    connection = kind(httpx2.MockTransport(echo), bare=True)
     got = connection.request("POST", "http://server/", content=b"x", headers={"Content-Type": "y"})
     answer = run_blocking(got) if kind is BlockingConnection else asyncio.run(got)
     sent = answer.json()
@@ -59,7 +59,7 @@ def test_a_bare_connection_names_no_program(
 
 
 def test_a_long_answer_is_cut_off() -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(100)))
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=bytes(100)))
     with pytest.raises(AnswerTooLong):
         run_blocking(BlockingConnection(transport).request("GET", "http://server/", 99))
     with pytest.raises(AnswerTooLong):
@@ -98,7 +98,7 @@ def client(folder: Path, *statuses: int) -> Client:
         folder / "box",
         policy=TRUSTING,
         proof=proof_of(task),
-        transport=httpx.MockTransport(lambda _: httpx.Response(next(left))),
+        transport=httpx2.MockTransport(lambda _: httpx2.Response(next(left))),
     )
 
 

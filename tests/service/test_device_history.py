@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from logged_tasks import proof_of
 
@@ -41,7 +41,7 @@ def made(folder: Path, name: str, **options: Any) -> Task:
 
 
 def answer(task: Task, box: Path, status: int = 201, now: float | None = None) -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(status))
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(status))
     clock = system_clock if now is None else lambda: now
     with Client(
         task,
@@ -133,7 +133,7 @@ def test_reports_that_wait_are_left_alone(tmp_path: Path) -> None:
         answer(task, box, 503)
     assert Device(box).wipe() == (0, 1, 1)
     assert Device(box).history()[0]["state"] == "waiting"
-    taken = httpx.MockTransport(lambda _: httpx.Response(201))
+    taken = httpx2.MockTransport(lambda _: httpx2.Response(201))
     with Client(task, task.shuffler, "t", box, transport=taken) as client:
         client.resume()
     assert Device(box).spent(30) == 1 and Device(box).wipe() == (1, 0, 1)

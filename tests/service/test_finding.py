@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_issuer import ByHost
 from service_relay import Relayed, relayed
@@ -41,26 +41,26 @@ ANSWER_OVERHEAD = 32
 """The nonce and the tag of a sealed answer."""
 
 
-class FromThread(httpx.BaseTransport):
+class FromThread(httpx2.BaseTransport):
     """Carries requests of a program that waits, in a thread, to servers in the event loop."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner, self._loop = inner, asyncio.get_running_loop()
         self.sizes: list[int] = []
         """Of the answers."""
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = asyncio.run_coroutine_threadsafe(self._asked(request), self._loop).result(60)
         self.sizes.append(len(answer.content))
         return answer
 
-    async def _asked(self, request: httpx.Request) -> httpx.Response:
+    async def _asked(self, request: httpx2.Request) -> httpx2.Response:
         answer = await self._inner.handle_async_request(request)
         content = await answer.aread()
-        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=content)
 
 
-def looking(key: GatewayKey | None, transport: httpx.BaseTransport) -> TaskFinder:
+def looking(key: GatewayKey | None, transport: httpx2.BaseTransport) -> TaskFinder:
     """What finds tasks through a relay."""
     return TaskFinder(SHUFFLER, relay=RELAY, gateway=key, transport=transport)
 
@@ -120,17 +120,17 @@ def test_the_key_must_come_from_elsewhere() -> None:
                 TaskFinder(server, relay=relay, gateway=key)
 
 
-def own_gateway(key: PrivateKey, read: list[str]) -> Callable[[httpx.Request], httpx.Response]:
+def own_gateway(key: PrivateKey, read: list[str]) -> Callable[[httpx2.Request], httpx2.Response]:
     """A relay that tries to open requests with a key of its own, and answers them itself."""
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         try:
             opened, context = open_request(lambda _: key.secret, request.content)
         except TaskError:
-            return httpx.Response(400)
+            return httpx2.Response(400)
         read.append(read_request(opened).path)
         made = BinaryResponse(200, [], json.dumps({"tasks": []}).encode()).to_bytes(1024)
-        return httpx.Response(200, content=seal_answer(context, made))
+        return httpx2.Response(200, content=seal_answer(context, made))
 
     return answer
 
@@ -142,38 +142,38 @@ def test_a_relay_that_replaces_key_or_answer_is_noticed(tmp_path: Path) -> None:
     read: list[str] = []
     evil = own_gateway(keys[1], read)
     with pytest.raises(Refused, match="Through http://relay"):
-        looking(pinned, httpx.MockTransport(evil)).open()
+        looking(pinned, httpx2.MockTransport(evil)).open()
     assert read == []
     # the twin: whoever took the relay's key would be read, and believe its list
-    assert looking(own, httpx.MockTransport(evil)).open() == []
+    assert looking(own, httpx2.MockTransport(evil)).open() == []
     assert read == ["/current"]
 
     honest = own_gateway(keys[0], [])
     old: list[bytes] = []
 
-    def again(request: httpx.Request) -> httpx.Response:
+    def again(request: httpx2.Request) -> httpx2.Response:
         """Answers every request with the sealed answer to the first one."""
         old.append(honest(request).content)
-        return httpx.Response(200, content=old[0])
+        return httpx2.Response(200, content=old[0])
 
-    def changed(request: httpx.Request) -> httpx.Response:
+    def changed(request: httpx2.Request) -> httpx2.Response:
         content = bytearray(honest(request).content)
         content[-1] ^= 1
-        return httpx.Response(200, content=bytes(content))
+        return httpx2.Response(200, content=bytes(content))
 
-    look = looking(pinned, httpx.MockTransport(again))
+    look = looking(pinned, httpx2.MockTransport(again))
     assert look.open() == []  # the answer to this very request
-    fakes: list[Callable[[httpx.Request], httpx.Response]] = [
+    fakes: list[Callable[[httpx2.Request], httpx2.Response]] = [
         again,
         changed,
-        lambda _: httpx.Response(200, json={"tasks": []}),
-        lambda _: httpx.Response(201, content=b""),
-        lambda _: httpx.Response(302, headers={"Location": SHUFFLER}),
-        lambda _: httpx.Response(200, content=bytes(relaying.MOST_RELAYED_BYTES + 1)),
+        lambda _: httpx2.Response(200, json={"tasks": []}),
+        lambda _: httpx2.Response(201, content=b""),
+        lambda _: httpx2.Response(302, headers={"Location": SHUFFLER}),
+        lambda _: httpx2.Response(200, content=bytes(relaying.MOST_RELAYED_BYTES + 1)),
     ]
     for fake in fakes:
         with pytest.raises(Unreachable, match="no answer from the gateway"):
-            replace(look, transport=httpx.MockTransport(fake)).open()
+            replace(look, transport=httpx2.MockTransport(fake)).open()
 
 
 def test_a_key_that_the_gateway_does_not_have(tmp_path: Path) -> None:
@@ -224,12 +224,12 @@ def lying(trio: Trio, listed: Task, given: Task, **change: Any) -> TaskFinder:
     entry = {"task": listed.id.hex(), "name": listed.name, "not_before": listed.not_before,
              "expires": listed.expires, "series": series, **change}  # fmt: skip
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/current":
-            return httpx.Response(200, json={"tasks": [entry]})
-        return httpx.Response(200, content=given.canonical())
+            return httpx2.Response(200, json={"tasks": [entry]})
+        return httpx2.Response(200, content=given.canonical())
 
-    return TaskFinder(SHUFFLER, transport=httpx.MockTransport(answer))
+    return TaskFinder(SHUFFLER, transport=httpx2.MockTransport(answer))
 
 
 def test_a_list_that_lies_is_found_out(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_list_that_lies_is_found_out(tmp_path: Path) -> None:
     for change in ({"name": "a\x1b[2J"}, {"task": "../x"}, {"expires": -1}, {"more": 1}):
         with pytest.raises(ParameterError, match="no list of open tasks"):
             lying(trio, task, task, **change).open()
-    broken = httpx.MockTransport(lambda _: httpx.Response(200, content=b"<html>"))
+    broken = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"<html>"))
     with pytest.raises(ParameterError, match="no list of open tasks"):
         TaskFinder(SHUFFLER, transport=broken).open()
 
@@ -318,7 +318,7 @@ def test_the_command_looks_through_the_relay_and_never_talks_to_the_shuffler(
         with Client(now, nobody, token, outbox, policy=TRUSTING, relay=servers.relay) as client:
             client.send(1)
         said = {"Authorization": f"Bearer {servers.operator_token}"}
-        status = httpx.get(f"{servers.shuffler}/status", headers=said).json()["tasks"]
+        status = httpx2.get(f"{servers.shuffler}/status", headers=said).json()["tasks"]
         assert [one["have"] for one in status] == [1, 0, 0]
         without = replace(_read(files[0]), gateway=None)
         (tmp_path / "without.json").write_bytes(without.canonical())

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_issuer import IssuerParty, code, kill_the_issuer
 from service_trio import OPERATOR, USERS, Trio, bearing, sha
@@ -212,17 +212,17 @@ def test_a_device_asks_again_with_the_same_request(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-class Losing(httpx.AsyncBaseTransport):
+class Losing(httpx2.AsyncBaseTransport):
     """Carries requests, and loses the answers."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
         self.seen: list[bytes] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.seen.append(await request.aread())
         await self._inner.handle_async_request(request)
-        raise httpx.ReadError("lost")
+        raise httpx2.ReadError("lost")
 
 
 def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
         async with everything(tmp_path) as party:
             task = party.task()
             await party.register(task)
-            wrong = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(256)))
+            wrong = httpx2.MockTransport(lambda _: httpx2.Response(200, content=bytes(256)))
             (secret,) = await party.enrol()
             async with party.device(task, secret, issuer=wrong) as device:
                 with pytest.raises(TaskError, match="not a signature"):
@@ -333,7 +333,7 @@ def attest_command(folder: Path) -> str:
     return f"'{sys.executable}' '{script}'"
 
 
-async def attest(party: IssuerParty, evidence: str) -> tuple[str, httpx.Response]:
+async def attest(party: IssuerParty, evidence: str) -> tuple[str, httpx2.Response]:
     secret = new_token(EACH_PREFIX)
     answer = await party.client.post(
         "/enrolments", json={"sha256": sha(secret), "evidence": evidence}

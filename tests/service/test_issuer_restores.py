@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 import postgres_server as postgres
 import pytest
 from service_issuer import IssuerParty, code
@@ -76,7 +76,7 @@ class Stage:
         return told(answer)
 
 
-def told(answer: httpx.Response) -> tuple[int, str]:
+def told(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, "" if answer.is_success else code(answer)
 
 

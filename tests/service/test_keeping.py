@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_deliveries import batch_of, made_reports, send_manifest
 from service_programs import Programs
@@ -25,7 +25,7 @@ from shuffledp.tasks.task import Task
 DAYS = 7
 
 
-async def _archive(server: httpx.AsyncClient, task: Task, token: str, discard: bool) -> str:
+async def _archive(server: httpx2.AsyncClient, task: Task, token: str, discard: bool) -> str:
     """The state after an attempt to archive a task, or the code of the refusal."""
     answer = await server.post(
         f"/tasks/{task.id.hex()}/archive", json={"discard": discard}, headers=bearing(token)
@@ -34,7 +34,7 @@ async def _archive(server: httpx.AsyncClient, task: Task, token: str, discard: b
     return str(data["state"] if answer.status_code == 200 else data["type"].rpartition(":")[2])
 
 
-async def _delete(server: httpx.AsyncClient, task: Task, token: str) -> int:
+async def _delete(server: httpx2.AsyncClient, task: Task, token: str) -> int:
     answer = await server.delete(f"/tasks/{task.id.hex()}", headers=bearing(token))
     return answer.status_code
 
@@ -254,14 +254,14 @@ def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
         programs.register(task)  # the collector uses the public one
         for path in private:
             assert (
-                httpx.get(f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60).status_code
+                httpx2.get(f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60).status_code
                 == 404
             )
-            found = httpx.get(
+            found = httpx2.get(
                 f"http://127.0.0.1:{inside}{path}", headers=bearing(OPERATOR), timeout=60
             )
             assert found.status_code == 200, path
-            assert httpx.get(f"{analyzer}{path}", timeout=60).status_code in (
+            assert httpx2.get(f"{analyzer}{path}", timeout=60).status_code in (
                 200,
                 401,
             )  # not apart there
@@ -270,14 +270,14 @@ def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
             ("POST", f"/tasks/{task.id.hex()}/archive"),
             ("DELETE", f"/tasks/{task.id.hex()}"),
         ):
-            refused = httpx.request(
+            refused = httpx2.request(
                 method, f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60
             )
             assert refused.status_code in (404, 405), path
         for path in ("/livez", "/readyz", f"/tasks/{task.id.hex()}"):
-            assert httpx.get(f"{shuffler}{path}", timeout=60).status_code == 200
+            assert httpx2.get(f"{shuffler}{path}", timeout=60).status_code == 200
         hashes = {"sha256": ["0" * 64]}
-        enrolled = httpx.post(
+        enrolled = httpx2.post(
             f"http://127.0.0.1:{inside}/tokens", json=hashes, headers=bearing(OPERATOR), timeout=60
         )
         assert enrolled.status_code == 201

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 import postgres_server as postgres
 import pytest
 from nginx_proxy import proxy
@@ -51,7 +51,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         kills = asyncio.run(_storm(programs, sending))
         assert kills == KILLS
         programs.results(task, REPORTS // BATCH)
-        status = httpx.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
+        status = httpx2.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
     tallies = asyncio.run(stored_tallies(stores["analyzer"]))
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
@@ -100,7 +100,7 @@ def test_three_replicas_lose_and_double_nothing(tmp_path: Path, crashing: str) -
             assert len(found) == REPORTS // 2 // BATCH
         for url in programs.replica_urls:
             wait_ready(url, 240)  # the last trouble may have been a crash
-            asked = httpx.get(f"{url}/status", headers=bearing(OPERATOR), timeout=60)
+            asked = httpx2.get(f"{url}/status", headers=bearing(OPERATOR), timeout=60)
             status = asked.json()["tasks"]
             assert [(one["have"], one["state"], one["reason"]) for one in status] == [
                 (0, "open", "")
@@ -119,7 +119,7 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
 
     def metric(at: int, name: str) -> float:
         url = f"{programs.replica_urls[at]}/metrics"
-        text = httpx.get(url, headers=bearing(OPERATOR), timeout=60).text
+        text = httpx2.get(url, headers=bearing(OPERATOR), timeout=60).text
         found = next(line for line in text.splitlines() if line.startswith(f"{name} "))
         return float(found.split()[-1])
 
@@ -143,9 +143,9 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
     hung = programs.running["shuffler 0"]
     hung.send_signal(signal.SIGSTOP)
     try:
-        with pytest.raises(httpx.TimeoutException):
-            httpx.get(f"{programs.replica_urls[0]}/readyz", timeout=3)
-        assert httpx.get(f"{programs.replica_urls[1]}/readyz", timeout=60).status_code == 200
+        with pytest.raises(httpx2.TimeoutException):
+            httpx2.get(f"{programs.replica_urls[0]}/readyz", timeout=3)
+        assert httpx2.get(f"{programs.replica_urls[1]}/readyz", timeout=60).status_code == 200
         assert wait_for(lambda: away(1) == away(2) == before + 1, 120)
         assert asyncio.run(idle()) == 0
     finally:
@@ -253,7 +253,7 @@ async def _storm(
     public = programs.public if isinstance(programs, Replicated) else programs.urls["shuffler"]
     statuses = {200, 201, 429, 503} | ({502, 504} if isinstance(programs, Replicated) else set())
 
-    async def insist(client: httpx.AsyncClient, task: Task, body: bytes, token: str) -> None:
+    async def insist(client: httpx2.AsyncClient, task: Task, body: bytes, token: str) -> None:
         path = f"/tasks/{task.id.hex()}/reports"
         await asyncio.sleep(random.uniform(0, 0.8 * KILLS))
         acknowledged = 0
@@ -262,7 +262,7 @@ async def _storm(
                 answer = await client.post(public + path, content=body, headers=bearing(token))
                 assert answer.status_code in statuses, answer.text
                 acknowledged += answer.status_code in (200, 201)
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 pass
             await asyncio.sleep(random.uniform(0.05, 0.3))
 
@@ -280,8 +280,8 @@ async def _storm(
             await asyncio.to_thread(wait_ready, programs.urls[role])
         return kills
 
-    limits = httpx.Limits(max_connections=32)
-    async with httpx.AsyncClient(limits=limits, timeout=20) as client:
+    limits = httpx2.Limits(max_connections=32)
+    async with httpx2.AsyncClient(limits=limits, timeout=20) as client:
         clients = [insist(client, *one) for one in sending]
         killing = asyncio.create_task(kill())
         await asyncio.gather(killing, *clients)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from service_trio import OPERATOR, USERS, Trio, bearing
@@ -189,7 +189,7 @@ def test_other_libraries_lines_lose_their_text() -> None:
 def test_servers_do_not_say_who_they_are_made_by(tmp_path: Path) -> None:
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:
-            answer: httpx.Response = await trio.to_shuffler.get("/")
+            answer: httpx2.Response = await trio.to_shuffler.get("/")
             assert "default-src 'self'" in answer.headers["content-security-policy"]
 
     asyncio.run(walk())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from logged_tasks import proof_of
 from raw_sockets import connect
@@ -37,7 +37,7 @@ from shuffledp.tasks.tokens import TokenRequest, task_challenge
 PAGE, STRANGER = "https://survey.example", "https://elsewhere.example"
 
 
-def permitted(answer: httpx.Response) -> str | None:
+def permitted(answer: httpx2.Response) -> str | None:
     """The origin that an answer may be read by; checks that caches are told to ask again."""
     assert "Origin" in answer.headers["vary"]
     found: str | None = answer.headers.get("access-control-allow-origin")
@@ -94,7 +94,7 @@ def test_a_browser_may_ask_before_it_sends(tmp_path: Path) -> None:
 
 
 async def permits_pages(
-    server: httpx.AsyncClient, path: str, good: dict[str, Any], refused: dict[str, Any]
+    server: httpx2.AsyncClient, path: str, good: dict[str, Any], refused: dict[str, Any]
 ) -> None:
     """Checks that a page of the configured origin may ask before it sends, and may read what it is
     answered and why it is refused; and that other pages may not."""
@@ -146,15 +146,15 @@ def test_pages_may_talk_to_a_relay(tmp_path: Path) -> None:
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:
             config = RelayConfig(shuffler="http://shuffler", allow_origins=(PAGE,))
-            relay = Relay(config, httpx.ASGITransport(trio.shuffler_app))
+            relay = Relay(config, httpx2.ASGITransport(trio.shuffler_app))
             answer = await trio.to_shuffler.get("/.well-known/ohttp-gateway")
             key = GatewayKey.from_hex(answer.content[2:].hex())
             inner = BinaryRequest(method="GET", authority="s", path=f"/tasks/{'0' * 64}")
             sealed = {"Content-Type": "message/ohttp-req"}
             async with (
                 relay.running(),
-                httpx.AsyncClient(
-                    transport=httpx.ASGITransport(relay.app()), base_url="http://relay"
+                httpx2.AsyncClient(
+                    transport=httpx2.ASGITransport(relay.app()), base_url="http://relay"
                 ) as server,
             ):
                 await permits_pages(
@@ -260,11 +260,11 @@ def test_an_expired_task_takes_no_reports(tmp_path: Path) -> None:
 def test_a_device_answers_only_while_a_task_is_valid(tmp_path: Path) -> None:
     now = [0.0]
     task = Trio(tmp_path).task(not_before=1_000, expires=2_000)
-    sent: list[httpx.Request] = []
+    sent: list[httpx2.Request] = []
 
-    def take(request: httpx.Request) -> httpx.Response:
+    def take(request: httpx2.Request) -> httpx2.Response:
         sent.append(request)
-        return httpx.Response(201)
+        return httpx2.Response(201)
 
     with Client(
         task,
@@ -274,7 +274,7 @@ def test_a_device_answers_only_while_a_task_is_valid(tmp_path: Path) -> None:
         policy=TRUSTING,
         proof=proof_of(task),
         clock=lambda: now[0],
-        transport=httpx.MockTransport(take),
+        transport=httpx2.MockTransport(take),
     ) as client:
         for when, code in ((999.9, "task-early"), (2_000.0, "task-expired")):
             now[0] = when

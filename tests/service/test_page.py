@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from browsers import Browser
 from service_programs import Programs
 from service_trio import USERS, Trio, bearing
@@ -27,10 +27,10 @@ def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
         programs.register(task)
         reports = f"{shuffler}/tasks/{task.id.hex()}/reports"
         for user, token in enumerate(programs.enrol(3 * USERS + 13)):
-            httpx.post(
+            httpx2.post(
                 reports, headers=bearing(token), content=encrypt_report(task, user % 2)
             ).raise_for_status()
-        httpx.post(reports, headers=bearing("t"), content=b"x")
+        httpx2.post(reports, headers=bearing("t"), content=b"x")
         browser.wait(f"document.body.innerText.includes('13 of {USERS}')")
         browser.wait("document.querySelectorAll('.chips .deleted').length == 3")
         assert browser.run("document.querySelector('h2').innerText") == task.name

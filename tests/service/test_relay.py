@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from described_answers import check_described
 from service_issuer import ByHost, IssuerParty, code
@@ -14,7 +18,9 @@ from service_trio import as_collector, bearing
 
 from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest
-from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.demo import free_port, wait_ready
+from shuffledp.service.errors import ConfigError, Refused, Unreachable
+from shuffledp.service.http.config import load_config
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.tasks.log import TaskProof
@@ -131,7 +137,7 @@ def test_a_relay_cannot_acknowledge_a_report(tmp_path: Path) -> None:
             answer = await one.trio.to_shuffler.get(f"/tasks/{task.id.hex()}/proof")
             proof = TaskProof.from_json(answer.content)
             for status, error in ((200, Unreachable), (201, Unreachable), (403, Refused)):
-                fake = httpx.MockTransport(lambda _, status=status: httpx.Response(status))
+                fake = httpx2.MockTransport(lambda _, status=status: httpx2.Response(status))
                 options = {"transport": fake, "attempts": 1, "proof": proof}
                 async with one.device(task, token, f"d{status}", **options) as device:
                     with pytest.raises(error):
@@ -167,7 +173,9 @@ def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
     async def run() -> None:
         async with relayed(tmp_path) as one:
             operations = one.relay.operations()
-            async with httpx.AsyncClient(transport=one.to_relay, base_url="http://relay") as client:
+            async with httpx2.AsyncClient(
+                transport=one.to_relay, base_url="http://relay"
+            ) as client:
                 sealed = {"Content-Type": "message/ohttp-req"}
                 for headers, body, status, reason in (
                     ({}, b"x", 422, "media-type"),
@@ -179,10 +187,10 @@ def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
                     check_described(operations, "POST", "/relay", status, reason)
                 assert (await client.get("/livez")).text == "alive\n"
                 assert (await client.get("/readyz")).text == "ready\n"
-            away = Relay(RelayConfig(), httpx.MockTransport(_nobody))
+            away = Relay(RelayConfig(), httpx2.MockTransport(_nobody))
             async with away.running():
-                transport = httpx.ASGITransport(away.app())
-                async with httpx.AsyncClient(transport=transport, base_url="http://r") as client:
+                transport = httpx2.ASGITransport(away.app())
+                async with httpx2.AsyncClient(transport=transport, base_url="http://r") as client:
                     answer = await client.post("/relay", content=b"x", headers=sealed)
                     assert (answer.status_code, code(answer)) == (503, "gateway-away")
                     check_described(operations, "POST", "/relay", 503, "gateway-away")
@@ -190,5 +198,48 @@ def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def _nobody(_: httpx.Request) -> httpx.Response:
-    raise httpx.ConnectError("away")
+def test_an_address_sends_as_often_as_the_relay_allows(tmp_path: Path) -> None:
+    async def run() -> None:
+        relay = Relay(RelayConfig(address_requests_per_minute=2), httpx2.MockTransport(_nobody))
+        transport = httpx2.ASGITransport(relay.app())
+        async with httpx2.AsyncClient(transport=transport, base_url="http://r") as client:
+            answers = [await client.get("/livez") for _ in range(3)]
+        assert [one.status_code for one in answers] == [200, 200, 429]
+        assert code(answers[2]) == "rate"
+        check_described(relay.operations(), "GET", "/livez", 429, "rate")
+
+    asyncio.run(run())
+
+
+def test_the_relay_drains_before_it_ends(tmp_path: Path) -> None:
+    """From SIGTERM on /readyz says 503 while the port is still open, as at the other servers."""
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    config = tmp_path / "relay.toml"
+    config.write_text(f'[relay]\nlisten = "127.0.0.1:{port}"\ndrain_seconds = 2\n')
+    words = [sys.executable, "-m", "shuffledp.service", "relay", "--config", str(config)]
+    relay = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    try:
+        wait_ready(url)
+        relay.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        ready = httpx2.get(f"{url}/readyz")
+        assert (ready.status_code, code(ready)) == (503, "draining")
+        assert httpx2.get(f"{url}/livez").status_code == 200
+        assert relay.wait(15) in (0, -signal.SIGTERM)
+    finally:
+        relay.kill()
+        relay.wait()
+
+
+def test_the_relay_refuses_settings_that_it_does_not_use(tmp_path: Path) -> None:
+    config = tmp_path / "relay.toml"
+    config.write_text('[relay]\nlisten = "127.0.0.1:8804"\n')
+    assert load_config(config, RelayConfig).port == 8804
+    for setting in ('operators_listen = "127.0.0.1:8814"', 'store = "sqlite:store.db"'):
+        config.write_text(f"[relay]\n{setting}\n")
+        with pytest.raises(ConfigError, match=r"\[relay\] has no setting"):
+            load_config(config, RelayConfig)
+
+
+def _nobody(_: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ConnectError("away")

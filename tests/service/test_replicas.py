@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from service_deliveries import stored_tallies
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, as_collector, bearing, known_report
@@ -30,9 +30,9 @@ class Replicas:
     def __init__(self, trio: Trio) -> None:
         self.trio = trio
         self.servers: list[Shuffler] = []
-        self.clients: list[httpx.AsyncClient] = []
+        self.clients: list[httpx2.AsyncClient] = []
 
-    async def post(self, at: int, task: Task, body: bytes, token: str) -> httpx.Response:
+    async def post(self, at: int, task: Task, body: bytes, token: str) -> httpx2.Response:
         """The answer of one of them to an upload."""
         for _ in range(50):
             answer = await self.clients[at].post(
@@ -56,8 +56,8 @@ async def replicas(trio: Trio, count: int = 3) -> AsyncIterator[Replicas]:
             server = Shuffler(trio.shuffler_config, trio.analyzer_transport, trio.clock)
             await server.start()
             stack.push_async_callback(server.stop)
-            client = httpx.AsyncClient(
-                transport=httpx.ASGITransport(server.app()), base_url="http://shuffler", timeout=60
+            client = httpx2.AsyncClient(
+                transport=httpx2.ASGITransport(server.app()), base_url="http://shuffler", timeout=60
             )
             found.servers.append(server)
             found.clients.append(await stack.enter_async_context(client))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from browsers import Browser
 from service_programs import Programs
@@ -106,7 +106,7 @@ def test_every_task_of_a_series_has_an_issuer_key_of_its_own(
 
 def _look_at(browser: Browser, page: str, rows: list[dict[str, str]]) -> None:
     """The page of a series says what its CSV says, and fits wide and narrow windows."""
-    file = httpx.get(f"{page}/results.csv")
+    file = httpx2.get(f"{page}/results.csv")
     assert file.headers["Content-Disposition"].startswith("attachment")
     assert list(csv.DictReader(io.StringIO(file.text))) == rows
     for dark, width in ((False, 1100), (True, 400)):
@@ -247,7 +247,7 @@ def test_results_by_date(
         current = json.loads(capsys.readouterr().out)
         assert [one["task"] for one in current] == [task.id.hex() for task in tasks]
         close = f"{shuffler}/tasks/{tasks[3].id.hex()}/close"
-        httpx.post(close, headers=bearing(COLLECTOR), timeout=60).raise_for_status()
+        httpx2.post(close, headers=bearing(COLLECTOR), timeout=60).raise_for_status()
         look_series = ["task", "current", "--shuffler", shuffler, "--json", "--series"]
         for wanted, many in ((tasks[0].series_id, 3), ("dark mode", 3), ("dark", 0)):
             assert main([*look_series, wanted]) == 0
@@ -257,7 +257,7 @@ def test_results_by_date(
         assert main([*look, "light"]) == 0
         assert json.loads(capsys.readouterr().out) == []
         for task in tasks[:2]:  # the same tokens every week
-            with httpx.Client(base_url=shuffler, timeout=60) as devices:
+            with httpx2.Client(base_url=shuffler, timeout=60) as devices:
                 for token in tokens:
                     answer = devices.post(
                         f"/tasks/{task.id.hex()}/reports",

@@ -10,7 +10,7 @@ import socket
 import time
 from pathlib import Path
 
-import httpx
+import httpx2
 from raw_sockets import connect
 from service_programs import Programs
 from service_states import settled
@@ -30,12 +30,12 @@ def test_sigterm_drains_then_ends(tmp_path: Path) -> None:
     programs.start("shuffler")
     try:
         wait_ready(url)
-        assert httpx.get(f"{url}/livez").text == "alive\n"
+        assert httpx2.get(f"{url}/livez").text == "alive\n"
         programs.running["shuffler"].send_signal(signal.SIGTERM)
         time.sleep(0.5)
-        ready = httpx.get(f"{url}/readyz")
+        ready = httpx2.get(f"{url}/readyz")
         assert ready.status_code == 503 and ready.json()["retry_after"] == 5
-        assert httpx.get(f"{url}/livez").status_code == 200
+        assert httpx2.get(f"{url}/livez").status_code == 200
         assert programs.running["shuffler"].wait(15) in (0, -signal.SIGTERM)
     finally:
         programs.stop()
@@ -62,7 +62,7 @@ def test_a_real_trio_over_http(tmp_path: Path, stores: dict[str, str]) -> None:
             programs.results(task)
             trio.keys.retire(task.key.key_id)
             trio.keys.new()  # the running analyzer takes it up
-        assert len(httpx.get(f"{analyzer}/keys").json()["keys"]) == 3
+        assert len(httpx2.get(f"{analyzer}/keys").json()["keys"]) == 3
 
 
 def received(client: socket.socket) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
@@ -306,12 +306,12 @@ def test_the_analyzer_is_away_for_an_hour(tmp_path: Path) -> None:
     """Pauses grow to the configured longest one; the batch waits and arrives in the end."""
     passed, tries = 0, 0
 
-    class Away(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    class Away(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             nonlocal tries
             if passed < 3600 and request.method == "PUT":  # it said its keys before
                 tries += 1
-                raise httpx.ConnectError("away")
+                raise httpx2.ConnectError("away")
             return await trio.analyzer_transport.handle_async_request(request)
 
     async def walk() -> None:

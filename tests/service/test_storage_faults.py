@@ -7,7 +7,7 @@ import resource
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
+import httpx2
 import pytest
 from service_deliveries import stored_tallies
 from service_programs import Programs
@@ -101,7 +101,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
         tokens = programs.enrol(300)
         made = [known_report(task, 1)[0] for _ in tokens]
         path = f"{url}/tasks/{task.id.hex()}/reports"
-        with httpx.Client() as client:
+        with httpx2.Client() as client:
             codes = [
                 client.post(path, content=body, headers=bearing(token)).status_code
                 for body, token in zip(made, tokens, strict=True)
@@ -110,9 +110,9 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
         programs.kill("shuffler")
         programs.start("shuffler")
         wait_ready(url)
-        status = httpx.get(f"{url}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
+        status = httpx2.get(f"{url}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == codes.count(201)
-        with httpx.Client() as client:
+        with httpx2.Client() as client:
             again = [
                 client.post(path, content=body, headers=bearing(token)).status_code
                 for body, token in zip(made, tokens, strict=True)

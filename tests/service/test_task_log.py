@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from logged_tasks import KEYS
 from service_programs import Programs
@@ -38,7 +38,7 @@ def walk_with(trio: Trio, walk: Walk) -> None:
     asyncio.run(run())
 
 
-async def head_of(server: httpx.AsyncClient) -> Head:
+async def head_of(server: httpx2.AsyncClient) -> Head:
     answer = (await server.get("/log/head")).json()
     fields = ("size", "root", "analyzer_key", "analyzer_signature")
     head = Head.from_dict({name: answer[name] for name in fields})
@@ -46,12 +46,12 @@ async def head_of(server: httpx.AsyncClient) -> Head:
     return head
 
 
-async def put(server: httpx.AsyncClient, task: Task, **headers: str) -> httpx.Response:
+async def put(server: httpx2.AsyncClient, task: Task, **headers: str) -> httpx2.Response:
     signed = as_collector(task.id) | headers
     return await server.put(f"/tasks/{task.id.hex()}", content=task.canonical(), headers=signed)
 
 
-def problem_of(answer: httpx.Response) -> tuple[int, str]:
+def problem_of(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["type"].rpartition(":")[2]
 
 
@@ -247,12 +247,12 @@ def test_a_lost_signing_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
 
 
 def test_an_analyzer_without_a_log_is_waited_for(tmp_path: Path) -> None:
-    class WithoutLog(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    class WithoutLog(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             if request.url.path.startswith("/log/"):
                 if away:
-                    raise httpx.ConnectError("away")
-                return httpx.Response(404, json={"detail": "another server"})
+                    raise httpx2.ConnectError("away")
+                return httpx2.Response(404, json={"detail": "another server"})
             return await trio.analyzer_transport.handle_async_request(request)
 
     async def walk() -> None:
@@ -280,7 +280,7 @@ def test_a_device_asks_the_shuffler_for_the_proof(tmp_path: Path) -> None:
                 token,
                 tmp_path / box,
                 policy=TRUSTING,
-                transport=httpx.ASGITransport(trio.shuffler_app),
+                transport=httpx2.ASGITransport(trio.shuffler_app),
             ) as client:
                 if asked is task:
                     await client.send(1)
@@ -350,10 +350,10 @@ def test_a_log_that_hides_or_changes_entries_is_found_out(
     head = Head.sign(key, 3, tree.root(3)).to_dict()
 
     def read(head: dict[str, Any], entries: list[dict[str, str]]) -> Log:
-        def answer(_: str, url: str) -> httpx.Response:
+        def answer(_: str, url: str) -> httpx2.Response:
             if url.endswith("/log/head"):
-                return httpx.Response(200, json=head)
-            return httpx.Response(200, json={"entries": entries[int(url.rpartition("/")[2]) :]})
+                return httpx2.Response(200, json=head)
+            return httpx2.Response(200, json={"entries": entries[int(url.rpartition("/")[2]) :]})
 
         monkeypatch.setattr(task_log, "call", answer)
         return Log("http://analyzer/")

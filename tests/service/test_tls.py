@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -82,8 +82,8 @@ def test_a_batch_over_tls(
         for number in range(1, USERS):
             with device(number) as client:
                 client.send(1)
-        with pytest.raises(httpx.RemoteProtocolError):
-            httpx.get(shuffler.replace("https", "http"))
+        with pytest.raises(httpx2.RemoteProtocolError):
+            httpx2.get(shuffler.replace("https", "http"))
         monkeypatch.delenv("SSL_CERT_FILE")
         trusted_certificates.cache_clear()
         with device(0) as client, pytest.raises(UntrustedServer, match="SSL_CERT_FILE"):
@@ -93,7 +93,7 @@ def test_a_batch_over_tls(
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
         trusted_certificates.cache_clear()
         assert (
-            httpx.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]["have"]
+            httpx2.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]["have"]
             == USERS - 1
         )
         with device(0) as client:  # it could not ask for the task's proof, so nothing was stored

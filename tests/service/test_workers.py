@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from raw_sockets import wait_for
 from service_programs import Programs
@@ -87,8 +87,8 @@ def test_workers_share_the_address_and_are_replaced(
 
         def send(token: str) -> int:
             for _ in range(100):
-                with contextlib.suppress(httpx.TransportError):
-                    answer = httpx.post(
+                with contextlib.suppress(httpx2.TransportError):
+                    answer = httpx2.post(
                         f"{url}/tasks/{task.id.hex()}/reports",
                         content=encrypt_report(task, 1),
                         headers=bearing(token),
@@ -108,7 +108,7 @@ def test_workers_share_the_address_and_are_replaced(
         assert result["reports"] == USERS
 
         def counted() -> float:
-            lines = httpx.get(
+            lines = httpx2.get(
                 f"{url}/metrics", headers=bearing(OPERATOR), timeout=60
             ).text.splitlines()
             name = 'shuffledp_shuffler_uploads_total{task="1",verdict="accepted"}'

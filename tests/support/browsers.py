@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from service_needs import missing
 
@@ -46,7 +46,7 @@ class Browser:
     """As much of the WebDriver protocol as the tests need."""
 
     def __init__(self, url: str, wanted: dict[str, Any]) -> None:
-        self._http = httpx.Client(timeout=MOST_SECONDS)
+        self._http = httpx2.Client(timeout=MOST_SECONDS)
         data = {"capabilities": {"alwaysMatch": wanted}}
         answer = self._http.post(f"{url}/session", json=data).json()["value"]
         if "sessionId" not in answer:
@@ -179,8 +179,8 @@ def _driven(driver: str, wanted: dict[str, Any]) -> Iterator[Browser]:
     )
     try:
         for _ in range(100):
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/status").status_code == 200:
+            with contextlib.suppress(httpx2.TransportError):
+                if httpx2.get(f"http://127.0.0.1:{port}/status").status_code == 200:
                     break
             time.sleep(0.1)
         window = Browser(f"http://127.0.0.1:{port}", wanted)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 
-import httpx
+import httpx2
 
 from shuffledp.service.http.operations import Operation
 from shuffledp.service.http.role import Role
@@ -40,11 +40,11 @@ def _matches(operation: Operation, method: str, path: str) -> bool:
     return operation.method == method and re.fullmatch(pattern, path) is not None
 
 
-def described_by(role: Role) -> Callable[[httpx.Response], Awaitable[None]]:
-    """A hook for httpx that checks every answer of a server."""
+def described_by(role: Role) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """A hook for httpx2 that checks every answer of a server."""
     operations = role.operations()
 
-    async def check(answer: httpx.Response) -> None:
+    async def check(answer: httpx2.Response) -> None:
         code = None
         if answer.headers.get("content-type") == "application/problem+json":
             code = json.loads(await answer.aread())["type"].rpartition(":")[2]

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 from raw_sockets import wait_for
 from service_needs import missing
 
@@ -66,6 +66,6 @@ def proxy(folder: Path, shufflers: Sequence[int], analyzer: int) -> Iterator[lis
 
 def _alive(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/livez").status_code == 200
-    except httpx.TransportError:
+        return httpx2.get(f"{url}/livez").status_code == 200
+    except httpx2.TransportError:
         return False

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from season_stage import Stage
 
 from shuffledp.service.client.device import Device
@@ -72,17 +72,17 @@ class Person:
     def address(self) -> str:
         return address(self.number)
 
-    def _transport(self) -> httpx.AsyncHTTPTransport:
-        return httpx.AsyncHTTPTransport(local_address=self.address, verify=False)
+    def _transport(self) -> httpx2.AsyncHTTPTransport:
+        return httpx2.AsyncHTTPTransport(local_address=self.address, verify=False)
 
     async def current(self, stage: Stage, name: str) -> Task:
         """This week's task of a series, as the device finds it by itself."""
-        async with httpx.AsyncClient(transport=self._transport(), timeout=60) as http:
+        async with httpx2.AsyncClient(transport=self._transport(), timeout=60) as http:
 
-            async def ask(path: str) -> httpx.Response:
+            async def ask(path: str) -> httpx2.Response:
                 try:
                     answer = await http.get(stage.urls["analyzer"] + path)
-                except httpx.TransportError:
+                except httpx2.TransportError:
                     raise Unreachable("The analyzer is away.") from None
                 if answer.status_code in TEMPORARY_STATUSES:
                     raise Unreachable("The analyzer is busy.")

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from browsers import Browser
 from raw_sockets import wait_for
 from season_backup import Backups
@@ -149,7 +149,7 @@ class Season:
         said = {"Authorization": f"Bearer {self.stage.tokens['operator']}"}
 
         def deleted() -> bool:
-            with contextlib.suppress(httpx.TransportError):
+            with contextlib.suppress(httpx2.TransportError):
                 tasks = self.stage.http.get(url, headers=said).json()["tasks"]
                 found = next(one for one in tasks if one["task"] == task.id.hex())
                 return {batch["state"] for batch in found["batches"]} == {"deleted"}

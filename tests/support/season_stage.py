@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from raw_sockets import wait_for
 from service_needs import missing
 from service_states import keep_tallies
@@ -64,7 +64,7 @@ class Stage:
         self.ports = {role: free_port() for role in ROLES}
         self.urls = {role: f"http://127.0.0.1:{port}" for role, port in self.ports.items()}
         self.tokens = new_tokens()
-        self.http = httpx.Client(timeout=60)
+        self.http = httpx2.Client(timeout=60)
         self.kills: Counter[str] = Counter()
         self._origin, self._days = origin, 0
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -144,7 +144,7 @@ class Stage:
         """Waits until a server answers, and all workers of the shuffler are there."""
 
         def ready() -> bool:
-            with contextlib.suppress(httpx.TransportError):
+            with contextlib.suppress(httpx2.TransportError):
                 answer = self.http.get(f"{self.urls[role]}/readyz")
                 return answer.status_code == 200 and (
                     role != "shuffler" or len(self.workers()) == WORKERS
@@ -217,7 +217,7 @@ class Stage:
 
         def enough() -> bool:
             nonlocal found
-            with contextlib.suppress(httpx.TransportError):
+            with contextlib.suppress(httpx2.TransportError):
                 url = f"{self.urls['analyzer']}/tasks/{task_id.hex()}/results"
                 answer = self.http.get(url)
                 found = answer.json()["results"] if answer.status_code == 200 else found

@@ -7,7 +7,7 @@ import os
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import httpx
+import httpx2
 from service_trio import COUNTED, DELIVERY, USERS, Trio, bearing, known_report
 
 from shuffledp.tasks.ordering import ordered
@@ -54,13 +54,13 @@ async def send_manifest(
     token: str = DELIVERY,
     digest: str | None = None,
     **headers: str,
-) -> httpx.Response:
+) -> httpx2.Response:
     """The analyzer's answer to a manifest."""
     said = bearing(token) | {"X-Content-SHA256": digest or sha256(manifest).hexdigest()} | headers
     return await trio.to_analyzer.put(f"/batches/{batch.hex()}", content=manifest, headers=said)
 
 
-async def send_part(trio: Trio, delivered: Delivered, number: int, data: bytes) -> httpx.Response:
+async def send_part(trio: Trio, delivered: Delivered, number: int, data: bytes) -> httpx2.Response:
     """The analyzer's answer to a part."""
     manifest = delivered.manifest
     path = f"/batches/{manifest.header.batch_id.hex()}/{manifest.digest.hex()}/parts/{number}"
@@ -69,7 +69,7 @@ async def send_part(trio: Trio, delivered: Delivered, number: int, data: bytes) 
 
 async def deliver(
     trio: Trio, batch: bytes, delivered: Delivered, token: str = DELIVERY, digest: str | None = None
-) -> httpx.Response:
+) -> httpx2.Response:
     """The analyzer's last answer to a whole delivery."""
     text = delivered.manifest.to_bytes()
     answer = await send_manifest(trio, batch, text, token, digest)
@@ -87,14 +87,14 @@ def deliver_to(analyzer: str, batch: bytes, delivered: Delivered) -> None:
     text = delivered.manifest.to_bytes()
     where = f"{analyzer}/batches/{batch.hex()}"
     said = bearing(DELIVERY) | {"X-Content-SHA256": sha256(text).hexdigest()}
-    answer = httpx.put(where, content=text, headers=said).raise_for_status()
+    answer = httpx2.put(where, content=text, headers=said).raise_for_status()
     while answer.status_code == 202:
         for number in answer.json()["missing"]:
             part = f"{where}/{delivered.manifest.digest.hex()}/parts/{number}"
-            httpx.put(
+            httpx2.put(
                 part, content=delivered.parts[number], headers=bearing(DELIVERY)
             ).raise_for_status()
-        answer = httpx.put(where, content=text, headers=said).raise_for_status()
+        answer = httpx2.put(where, content=text, headers=said).raise_for_status()
 
 
 def made_reports(task: Task, count: int = USERS, value: int = 1) -> tuple[list[bytes], int, int]:

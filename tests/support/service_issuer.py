@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from described_answers import described_by
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, Trio, as_collector, bearing, sha
 
@@ -35,13 +35,13 @@ ISSUER_URL = "http://127.0.0.1:8803"
 COMMAND = ("-m", "shuffledp.service")
 
 
-class ByHost(httpx.AsyncBaseTransport):
+class ByHost(httpx2.AsyncBaseTransport):
     """Carries requests to the server of their host and port."""
 
-    def __init__(self, servers: Mapping[str, httpx.AsyncBaseTransport]) -> None:
+    def __init__(self, servers: Mapping[str, httpx2.AsyncBaseTransport]) -> None:
         self._servers = servers
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         return await self._servers[request.url.netloc.decode()].handle_async_request(request)
 
 
@@ -65,10 +65,10 @@ class IssuerParty:
     async def running(self) -> AsyncIterator[IssuerParty]:
         """The issuer while it runs."""
         self.issuer = Issuer(self.config, self.trio.clock)
-        self.transport = httpx.ASGITransport(self.issuer.app())
+        self.transport = httpx2.ASGITransport(self.issuer.app())
         await self.issuer.start()
         try:
-            async with httpx.AsyncClient(
+            async with httpx2.AsyncClient(
                 transport=self.transport,
                 base_url="http://issuer",
                 timeout=60,
@@ -83,7 +83,7 @@ class IssuerParty:
         issuer = TokenIssuer(ISSUER_URL, self.keys.new(), attested)
         return self.trio.task(name, issuer=issuer, **options)
 
-    async def put(self, task: Task) -> httpx.Response:
+    async def put(self, task: Task) -> httpx2.Response:
         """The issuer's answer to a task's registration."""
         return await self.client.put(
             f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
@@ -106,7 +106,7 @@ class IssuerParty:
         assert answer.json() == {"new": count}, answer.text
         return secrets
 
-    async def ask(self, task: Task, secret: str, request: bytes) -> httpx.Response:
+    async def ask(self, task: Task, secret: str, request: bytes) -> httpx2.Response:
         """The issuer's answer to a request for a token."""
         return await self.client.post(
             f"/tasks/{task.id.hex()}/tokens", content=request, headers=bearing(secret)
@@ -123,7 +123,7 @@ class IssuerParty:
     def device(self, task: Task, secret: str, name: str = "device", **options: Any) -> AsyncClient:
         """A device that is enrolled here; `issuer` carries its requests to the issuer."""
         servers = {
-            "shuffler": httpx.ASGITransport(self.trio.shuffler_app),
+            "shuffler": httpx2.ASGITransport(self.trio.shuffler_app),
             "127.0.0.1:8803": options.pop("issuer", self.transport),
         }
         return AsyncClient(
@@ -136,7 +136,7 @@ class IssuerParty:
         )
 
 
-def code(answer: httpx.Response) -> str:
+def code(answer: httpx2.Response) -> str:
     """The code of a refusal."""
     return str(answer.json()["type"].rpartition(":")[2])
 
@@ -148,7 +148,7 @@ class IssuerProgram:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
-        self.http = httpx.Client(base_url=self.url, timeout=60)
+        self.http = httpx2.Client(base_url=self.url, timeout=60)
         settings = {
             "listen": f"127.0.0.1:{port}",
             "store": store or f"sqlite:{folder}/issuer.db",
@@ -198,8 +198,8 @@ class IssuerProgram:
         ).raise_for_status()
         return secrets
 
-    def ask(self, task: Task, secret: str, request: TokenRequest) -> httpx.Response | None:
-        with contextlib.suppress(httpx.TransportError):
+    def ask(self, task: Task, secret: str, request: TokenRequest) -> httpx2.Response | None:
+        with contextlib.suppress(httpx2.TransportError):
             return self.http.post(
                 f"/tasks/{task.id.hex()}/tokens",
                 content=request.to_bytes(),

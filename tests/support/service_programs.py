@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 from service_trio import OPERATOR, Trio, as_collector, bearing, sha
 
 from shuffledp.service.demo import free_port, wait_ready
@@ -85,7 +85,7 @@ class Programs:
     def register(self, task: Task, *roles: str) -> None:
         """Registers a task at these servers, at both if none is named."""
         for role in roles or ("analyzer", "shuffler"):
-            httpx.put(
+            httpx2.put(
                 f"{self.urls[role]}/tasks/{task.id.hex()}",
                 content=task.canonical(),
                 headers=as_collector(task.id),
@@ -96,7 +96,7 @@ class Programs:
         """Fresh tokens, enrolled at the shuffler, where its operators are answered."""
         tokens = [new_token(prefix) for _ in range(count)]
         inside = self.trio.shuffler_config.operators_listen
-        httpx.post(
+        httpx2.post(
             f"{f'http://{inside}' if inside else self.urls['shuffler']}/tokens",
             json={"sha256": [sha(token) for token in tokens]},
             headers=bearing(OPERATOR),
@@ -109,7 +109,9 @@ class Programs:
         end = time.monotonic() + seconds
         found: list[dict[str, Any]] = []
         while time.monotonic() < end:
-            answer = httpx.get(f"{self.urls['analyzer']}/tasks/{task.id.hex()}/results", timeout=60)
+            answer = httpx2.get(
+                f"{self.urls['analyzer']}/tasks/{task.id.hex()}/results", timeout=60
+            )
             found = answer.json()["results"]
             if len(found) >= count:
                 return found

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from service_issuer import ByHost
 from service_trio import TRUSTING, Trio
 
@@ -22,14 +22,14 @@ from shuffledp.tasks.task import Task
 GATEWAY = "/.well-known/ohttp-gateway"
 
 
-class Watching(httpx.AsyncBaseTransport):
+class Watching(httpx2.AsyncBaseTransport):
     """Carries requests, and keeps what a listener there sees."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
-        self.seen: list[tuple[httpx.Headers, bytes]] = []
+        self.seen: list[tuple[httpx2.Headers, bytes]] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.seen.append((request.headers, await request.aread()))
         return await self._inner.handle_async_request(request)
 
@@ -39,9 +39,9 @@ class Relayed:
 
     def __init__(self, trio: Trio) -> None:
         self.trio = trio
-        self.to_gateway = Watching(httpx.ASGITransport(trio.shuffler_app))
+        self.to_gateway = Watching(httpx2.ASGITransport(trio.shuffler_app))
         self.relay = Relay(RelayConfig(shuffler="http://shuffler"), self.to_gateway)
-        self.to_relay = Watching(httpx.ASGITransport(self.relay.app()))
+        self.to_relay = Watching(httpx2.ASGITransport(self.relay.app()))
 
     async def key(self) -> GatewayKey:
         """The gateway's key, as everybody can get it."""
@@ -61,12 +61,12 @@ class Relayed:
         folder = self.trio.folder / name
         return AsyncClient(task, "http://shuffler", token, folder, policy=TRUSTING, **given)
 
-    async def post(self, key: GatewayKey, inner: bytes) -> httpx.Response:
+    async def post(self, key: GatewayKey, inner: bytes) -> httpx2.Response:
         """The gateway's answer to a sealed request."""
         content = seal_request(key, inner)[0]
         return await self.trio.to_shuffler.post(GATEWAY, content=content)
 
-    async def through(self, task: Task, method: str, path: str, **content: Any) -> httpx.Response:
+    async def through(self, task: Task, method: str, path: str, **content: Any) -> httpx2.Response:
         """The shuffler's answer to a request through the relay."""
         inner = AsyncConnection(ByHost({"relay": self.to_relay}), bare=True)
         connection = RelayedConnection(gateway_of(task), "http://shuffler", "http://relay", inner)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from described_answers import described_by
 from logged_tasks import KEYS
 
@@ -135,10 +135,10 @@ class Trio:
     async def analyzer_running(self) -> AsyncIterator[None]:
         """The analyzer while it runs."""
         self.analyzer = Analyzer(self.analyzer_config, self.clock)
-        self.analyzer_transport = httpx.ASGITransport(self.analyzer.app())
+        self.analyzer_transport = httpx2.ASGITransport(self.analyzer.app())
         await self.analyzer.start()
         try:
-            async with httpx.AsyncClient(
+            async with httpx2.AsyncClient(
                 transport=self.analyzer_transport,
                 base_url="http://analyzer",
                 timeout=60,
@@ -150,7 +150,7 @@ class Trio:
 
     @contextlib.asynccontextmanager
     async def shuffler_running(
-        self, transport: httpx.AsyncBaseTransport | None = None
+        self, transport: httpx2.AsyncBaseTransport | None = None
     ) -> AsyncIterator[None]:
         """The shuffler while it runs; `transport` carries its requests to the analyzer."""
         self.shuffler = Shuffler(
@@ -159,8 +159,8 @@ class Trio:
         self.shuffler_app = self.shuffler.app()
         await self.shuffler.start()
         try:
-            async with httpx.AsyncClient(
-                transport=httpx.ASGITransport(self.shuffler_app),
+            async with httpx2.AsyncClient(
+                transport=httpx2.ASGITransport(self.shuffler_app),
                 base_url="http://shuffler",
                 timeout=60,
                 event_hooks={"response": [described_by(self.shuffler)]},
@@ -189,7 +189,7 @@ class Trio:
         assert answer.status_code == 201, answer.text
         return tokens
 
-    async def post(self, task: Task, body: bytes, token: str) -> httpx.Response:
+    async def post(self, task: Task, body: bytes, token: str) -> httpx2.Response:
         """The shuffler's answer to an upload."""
         return await self.to_shuffler.post(
             f"/tasks/{task.id.hex()}/reports", content=body, headers=bearing(token)

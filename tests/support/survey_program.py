@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from shuffledp.service.demo import free_port
 
@@ -46,8 +46,8 @@ def running_survey(log: Path, *words: str) -> Iterator[str]:
 def wait_for(url: str) -> None:
     for _ in range(600):
         try:
-            httpx.get(url)
+            httpx2.get(url)
             return
-        except httpx.TransportError:
+        except httpx2.TransportError:
             time.sleep(0.1)
     raise AssertionError("the survey's site did not start")

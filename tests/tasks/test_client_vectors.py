@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from logged_tasks import proof_of
@@ -227,11 +227,11 @@ def test_the_client_sends_what_the_vectors_describe(tmp_path: Path) -> None:
     """`Client` as it is used, up to the network: address, headers, and messages that open to what
     these words give."""
     case = VECTORS["reports"][0]
-    task, sent = read(case["task"]), list[httpx.Request]()
+    task, sent = read(case["task"]), list[httpx2.Request]()
 
-    def take(request: httpx.Request) -> httpx.Response:
+    def take(request: httpx2.Request) -> httpx2.Response:
         sent.append(request)
-        return httpx.Response(201)
+        return httpx2.Response(201)
 
     class Words(GivenWords):
         def below(self, bound: int) -> int:  # for the pause between attempts, which is not needed
@@ -246,7 +246,7 @@ def test_the_client_sends_what_the_vectors_describe(tmp_path: Path) -> None:
         proof=proof_of(task),
         entropy=Words(case["words"]),
         clock=lambda: VECTORS["now"],
-        transport=httpx.MockTransport(take),
+        transport=httpx2.MockTransport(take),
     ) as client:
         client.send(case["value"])
     (request,) = sent

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,11 +104,11 @@ def test_a_weakened_task_is_refused(
     weak = task_from_json(canonical_text(data))
     with pytest.raises(ShuffleDPError):
         weak.verify()
-    sent: list[httpx.Request] = []
+    sent: list[httpx2.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         sent.append(request)
-        return httpx.Response(201)
+        return httpx2.Response(201)
 
     with pytest.raises(ShuffleDPError):
         Client(
@@ -118,7 +118,7 @@ def test_a_weakened_task_is_refused(
             tmp_path / "outbox",
             policy=TRUSTING,
             proof=proof_of(weak),  # a collector that signs it
-            transport=httpx.MockTransport(answer),
+            transport=httpx2.MockTransport(answer),
         ).send(1)
     assert not sent and Outbox(tmp_path / "outbox").stored(weak.id) is None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
+import httpx2
 
 from shuffledp.documents.json_text import read_json
 from shuffledp.errors import ParameterError
@@ -18,13 +18,13 @@ MOST_ANSWER_BYTES = 64 << 20
 MOST_SHORT_ANSWER_BYTES = 64 << 10
 
 
-class AnswerTooLong(httpx.TransportError):
+class AnswerTooLong(httpx2.TransportError):
     """The other side sends more than any honest answer holds; the connection is closed."""
 
 
 def bounded_request(
-    client: httpx.Client, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
-) -> httpx.Response:
+    client: httpx2.Client, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
+) -> httpx2.Response:
     """The answer to a request; raises `AnswerTooLong` if it has more than `most` bytes."""
     with client.stream(method, url, **_plain(content)) as answer:
         _check_plain(answer)
@@ -37,8 +37,8 @@ def bounded_request(
 
 
 async def bounded_request_async(
-    client: httpx.AsyncClient, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
-) -> httpx.Response:
+    client: httpx2.AsyncClient, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
+) -> httpx2.Response:
     """`bounded_request` with `await`."""
     async with client.stream(method, url, **_plain(content)) as answer:
         _check_plain(answer)
@@ -56,20 +56,20 @@ async def bounded_request_async(
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:
     """The options of a request that asks for an answer without compression."""
-    headers = httpx.Headers(content.get("headers"))
+    headers = httpx2.Headers(content.get("headers"))
     headers["Accept-Encoding"] = "identity"
     return content | {"headers": headers}
 
 
-def _check_plain(answer: httpx.Response) -> None:
+def _check_plain(answer: httpx2.Response) -> None:
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
         raise AnswerTooLong("The answer is compressed, though that was not asked for.")
 
 
-def _read(answer: httpx.Response, parts: list[bytes]) -> httpx.Response:
+def _read(answer: httpx2.Response, parts: list[bytes]) -> httpx2.Response:
     """An answer as it was read: its status, its content, and how long to wait."""
     kept = {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers}
-    return httpx.Response(answer.status_code, headers=kept, content=b"".join(parts))
+    return httpx2.Response(answer.status_code, headers=kept, content=b"".join(parts))
 
 
 def _check(size: int, most: int) -> None:
@@ -77,7 +77,7 @@ def _check(size: int, most: int) -> None:
         raise AnswerTooLong(f"An answer has at most {most:,} bytes.")
 
 
-def answer_json(answer: httpx.Response) -> dict[str, Any]:
+def answer_json(answer: httpx2.Response) -> dict[str, Any]:
     """The JSON object in an answer; raises `ParameterError` if there is none."""
     data = read_json(answer.content, "The server's answer", MOST_ANSWER_BYTES)
     if not isinstance(data, dict):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
@@ -205,8 +205,8 @@ def wait_ready(url: str, seconds: float = 120.0) -> None:
     """Waits until a server is ready; raises `Unreachable` if it is not in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{url}/readyz").status_code == 200:
+        with contextlib.suppress(httpx2.TransportError):
+            if httpx2.get(f"{url}/readyz").status_code == 200:
                 return
         time.sleep(0.05)
     raise Unreachable(f"The server at {url} did not start; look at its log.")

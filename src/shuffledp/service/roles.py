@@ -31,7 +31,7 @@ def serve_role(
     from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.http.logs import plain_reason
     from shuffledp.service.issuer.app import Issuer
-    from shuffledp.service.relay.app import serve_relay
+    from shuffledp.service.relay.app import Relay
 
     os.umask(0o077)
     try:
@@ -40,7 +40,7 @@ def serve_role(
         elif name == "issuer":
             serve(Issuer(load_config(path, IssuerConfig, allow_origins=allow_origins)))
         elif name == "relay":
-            serve_relay(load_config(path, RelayConfig, allow_origins=allow_origins))
+            serve(Relay(load_config(path, RelayConfig, allow_origins=allow_origins)))
         else:
             serve(Analyzer(load_config(path, AnalyzerConfig, allow_origins=allow_origins)))
     except OSError as error:  # TLS files that cannot be read, for example

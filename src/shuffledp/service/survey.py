@@ -19,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -111,7 +111,7 @@ class Survey:
     def live(self) -> dict[str, Any]:
         """How many answers are in, and the result once it is published."""
         said = {"Authorization": f"Bearer {self.servers.operator_token}"}
-        status = httpx.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
+        status = httpx2.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
         mine = next(one for one in status if one["task"] == self.task.id.hex())
         published = results(self.servers.analyzer, self.task.id.hex())
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 
-import httpx
+import httpx2
 
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, bounded_request_async
@@ -30,7 +30,7 @@ def witness_of(text: str) -> tuple[VerifierKey, str]:
 class Witnesses:
     """Asks witnesses for cosignatures; what a witness does not give is left out."""
 
-    def __init__(self, texts: tuple[str, ...], transport: httpx.AsyncBaseTransport | None = None):
+    def __init__(self, texts: tuple[str, ...], transport: httpx2.AsyncBaseTransport | None = None):
         self._witnesses = [witness_of(text) for text in texts]
         self._sizes: dict[str, int] = {}
         """The size of the newest checkpoint that each witness has cosigned."""
@@ -41,14 +41,14 @@ class Witnesses:
 
     async def cosign(self, checkpoint: Checkpoint, tree: MerkleTree) -> list[Signature]:
         """The valid cosignatures of all witnesses that answer in time."""
-        async with httpx.AsyncClient(transport=self._transport, timeout=SECONDS) as client:
+        async with httpx2.AsyncClient(transport=self._transport, timeout=SECONDS) as client:
             asked = (self._ask(client, one, checkpoint, tree) for one in self._witnesses)
             found = await asyncio.gather(*asked)
         return [line for lines in found for line in lines]
 
     async def _ask(
         self,
-        client: httpx.AsyncClient,
+        client: httpx2.AsyncClient,
         witness: tuple[VerifierKey, str],
         checkpoint: Checkpoint,
         tree: MerkleTree,
@@ -64,13 +64,13 @@ class Witnesses:
                 if answer.status_code != CONFLICT:
                     break
                 self._sizes[url] = int(answer.text)  # the witness has seen more, or less
-            if answer.status_code != httpx.codes.OK:
+            if answer.status_code != httpx2.codes.OK:
                 return []
             lines = parse_signatures(answer.text)
             mine = [one for one in lines if (one.name, one.id) == (key.name, key.id)]
             if not checkpoint.with_signatures(mine).holds(key):
                 return []
-        except (httpx.HTTPError, ParameterError, ProofError, ValueError, IndexError):
+        except (httpx2.HTTPError, ParameterError, ProofError, ValueError, IndexError):
             return []
         self._sizes[url] = checkpoint.size
         return mine

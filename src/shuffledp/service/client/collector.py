@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
+import httpx2
 
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.connection import BlockingConnection, Connection, run_blocking
@@ -28,7 +28,7 @@ def call(
     *,
     connection: Connection | None = None,
     **content: Any,
-) -> httpx.Response:
+) -> httpx2.Response:
     """A server's answer to one request; raises `Refused` with the server's reason, or
     `Unreachable`. A `connection` must be a blocking one; it is closed afterwards."""
     given = {"Authorization": f"Bearer {token}"} if token else {}
@@ -37,13 +37,13 @@ def call(
         answer = run_blocking(
             used.request(method, url, headers={**given, **(headers or {})}, **content)
         )
-    except httpx.TransportError as error:
+    except httpx2.TransportError as error:
         if untrusted_certificate(error):
             raise UntrustedServer(url) from None
         raise Unreachable(
             f"{url} does not answer ({type(error).__name__}); is it running?"
         ) from None
-    except httpx.InvalidURL:
+    except httpx2.InvalidURL:
         raise Unreachable(f"{url} is not a URL; give one like http://127.0.0.1:8801.") from None
     finally:
         run_blocking(used.close())

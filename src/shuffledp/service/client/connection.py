@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
-import httpx
+import httpx2
 
 from shuffledp.service.answers import (
     MOST_ANSWER_BYTES,
@@ -43,7 +43,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 @lru_cache(maxsize=1)
 def trusted_certificates() -> ssl.SSLContext:
     """The certificates that clients trust, read once: reading takes longer than encrypting."""
-    return httpx.create_ssl_context()
+    return httpx2.create_ssl_context()
 
 
 class Connection(ABC):
@@ -52,9 +52,9 @@ class Connection(ABC):
     @abstractmethod
     async def request(
         self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         """A server's answer; raises `AnswerTooLong` if it has more than `most` bytes. `content` is
-        what `httpx.Request` accepts: headers, content, json."""
+        what `httpx2.Request` accepts: headers, content, json."""
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:
@@ -75,12 +75,12 @@ class BlockingConnection(Connection):
 
     def __init__(
         self,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx2.BaseTransport | None = None,
         *,
         seconds: float = DEFAULT_SECONDS,
         bare: bool = False,
     ) -> None:
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             transport=transport, timeout=seconds, verify=trusted_certificates()
         )
         if bare:
@@ -88,7 +88,7 @@ class BlockingConnection(Connection):
 
     async def request(
         self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         return bounded_request(self._http, method, url, most, **content)
 
     async def sleep(self, seconds: float) -> None:
@@ -107,12 +107,12 @@ class AsyncConnection(Connection):
 
     def __init__(
         self,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         *,
         seconds: float = DEFAULT_SECONDS,
         bare: bool = False,
     ) -> None:
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             transport=transport, timeout=seconds, verify=trusted_certificates()
         )
         if bare:
@@ -120,7 +120,7 @@ class AsyncConnection(Connection):
 
     async def request(
         self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         return await bounded_request_async(self._http, method, url, most, **content)
 
     async def sleep(self, seconds: float) -> None:

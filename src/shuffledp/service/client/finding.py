@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from shuffledp.documents.schema import HASH_TEXT, Either, Listing, Nothing, Record, Whole
 from shuffledp.errors import ParameterError
@@ -53,7 +53,7 @@ class TaskFinder:
     gateway: GatewayKey | None = None
     """The key of the shuffler's gateway: from a task that is there already, or from the collector;
     never from the relay, which could read everything if it supplied the key."""
-    transport: httpx.BaseTransport | None = None
+    transport: httpx2.BaseTransport | None = None
     """Replaces the network in tests."""
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class TaskFinder:
         """The task with this id, in hexadecimal digits; the hash of its text is checked."""
         return task_from_json(self._ask(f"/tasks/{task_id}").content, bytes.fromhex(task_id))
 
-    def _ask(self, path: str) -> httpx.Response:
+    def _ask(self, path: str) -> httpx2.Response:
         server = self.server.rstrip("/")
         direct = BlockingConnection(
             self.transport, seconds=CALL_SECONDS, bare=self.gateway is not None
@@ -132,9 +132,9 @@ class TaskFinder:
 
 def _check_url(text: str) -> None:
     try:
-        url = httpx.URL(text)
+        url = httpx2.URL(text)
         good = url.scheme in ("http", "https") and bool(url.host)
-    except httpx.InvalidURL:
+    except httpx2.InvalidURL:
         good = False
     if not good:
         raise ParameterError(f"{text} is not a URL; give one like https://shuffler.example.")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_ANSWER_BYTES, AnswerTooLong
@@ -49,8 +49,8 @@ class RelayedConnection(Connection):
 
     async def request(
         self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
-    ) -> httpx.Response:
-        encrypted, context = self._encrypt(httpx.Request(method, url, **content))
+    ) -> httpx2.Response:
+        encrypted, context = self._encrypt(httpx2.Request(method, url, **content))
         answer = await self._inner.request(
             "POST",
             self._relay,
@@ -72,7 +72,7 @@ class RelayedConnection(Connection):
     async def close(self) -> None:
         await self._inner.close()
 
-    def _encrypt(self, request: httpx.Request) -> tuple[bytes, HpkeContext]:
+    def _encrypt(self, request: httpx2.Request) -> tuple[bytes, HpkeContext]:
         """(the request encrypted for the gateway, what opens its answer)."""
         inner = BinaryRequest(
             method=request.method,
@@ -89,15 +89,15 @@ class RelayedConnection(Connection):
         return seal_request(self._key, inner.to_bytes(REQUEST_MULTIPLE))
 
 
-def _open(answer: httpx.Response, context: HpkeContext) -> httpx.Response:
+def _open(answer: httpx2.Response, context: HpkeContext) -> httpx2.Response:
     """The shuffler's answer. Only refusals may come from the relay itself: it must not be able to
     acknowledge a report."""
     if answer.status_code >= 400:
         return answer
     if answer.status_code != 200:
-        raise httpx.RemoteProtocolError("The relay gave no answer of the gateway.")
+        raise httpx2.RemoteProtocolError("The relay gave no answer of the gateway.")
     try:
         found = read_response(open_answer(context, answer.content))
     except (TaskError, ParameterError):
-        raise httpx.RemoteProtocolError("The gateway's answer cannot be opened.") from None
-    return httpx.Response(found.status, headers=found.fields, content=found.content)
+        raise httpx2.RemoteProtocolError("The gateway's answer cannot be opened.") from None
+    return httpx2.Response(found.status, headers=found.fields, content=found.content)

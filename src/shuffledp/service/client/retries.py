@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import httpx
+import httpx2
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_base
 
@@ -44,12 +44,12 @@ class DeviceRequest:
 class NotAccepted(Exception):
     """The server did not accept the request this time; the same bytes may be sent again."""
 
-    def __init__(self, answer: httpx.Response | None) -> None:
+    def __init__(self, answer: httpx2.Response | None) -> None:
         super().__init__()
         self.asked_seconds = 0.0 if answer is None else asked_seconds(answer)
 
 
-def asked_seconds(answer: httpx.Response) -> float:
+def asked_seconds(answer: httpx2.Response) -> float:
     """How long the server asks to wait (Retry-After: seconds or a date); 0 if it does not say."""
     text = answer.headers.get("retry-after", "")
     if text.isascii() and text.isdigit():
@@ -116,7 +116,7 @@ async def _attempt(connection: Connection, request: DeviceRequest) -> bytes:
             content=request.body,
             headers=request.headers,
         )
-    except httpx.TransportError as error:
+    except httpx2.TransportError as error:
         if untrusted_certificate(error):
             raise UntrustedServer(request.server) from None
         raise NotAccepted(None) from None
@@ -128,7 +128,7 @@ async def _attempt(connection: Connection, request: DeviceRequest) -> bytes:
     raise Refused(f"{request.refused}{why}", answer.status_code, code)
 
 
-def _problem(answer: httpx.Response) -> tuple[str, str]:
+def _problem(answer: httpx2.Response) -> tuple[str, str]:
     """(the code of the reason, the reason in words)."""
     try:
         data = answer_json(answer)

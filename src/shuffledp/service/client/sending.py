@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-import httpx
+import httpx2
 from platformdirs import user_data_path
 
 from shuffledp.errors import SeededError
@@ -45,7 +45,7 @@ DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
 VERIFY_SECONDS = 120.0
 """The time limit for proving a task's certificate again; a slower task is refused."""
-Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
+Transport = TypeVar("Transport", httpx2.BaseTransport, httpx2.AsyncBaseTransport)
 
 
 def new_report_id(token: str) -> bytes:
@@ -243,7 +243,7 @@ class _Sender(Generic[Transport]):
         return body
 
 
-class Client(_Sender[httpx.BaseTransport]):
+class Client(_Sender[httpx2.BaseTransport]):
     """Sends one value per task, and returns when it is acknowledged."""
 
     def prepare(self) -> None:
@@ -265,7 +265,7 @@ class Client(_Sender[httpx.BaseTransport]):
         run_blocking(self._resume())
 
     @staticmethod
-    def _connect(transport: httpx.BaseTransport | None, bare: bool) -> Connection:
+    def _connect(transport: httpx2.BaseTransport | None, bare: bool) -> Connection:
         return BlockingConnection(transport, bare=bare)
 
     def __enter__(self) -> Client:
@@ -280,7 +280,7 @@ class Client(_Sender[httpx.BaseTransport]):
         run_blocking(self._close())
 
 
-class AsyncClient(_Sender[httpx.AsyncBaseTransport]):
+class AsyncClient(_Sender[httpx2.AsyncBaseTransport]):
     """`Client` with `await`; encrypting runs in a thread."""
 
     async def prepare(self) -> None:
@@ -300,7 +300,7 @@ class AsyncClient(_Sender[httpx.AsyncBaseTransport]):
         await self._resume()
 
     @staticmethod
-    def _connect(transport: httpx.AsyncBaseTransport | None, bare: bool) -> Connection:
+    def _connect(transport: httpx2.AsyncBaseTransport | None, bare: bool) -> Connection:
         return AsyncConnection(transport, bare=bare)
 
     async def __aenter__(self) -> AsyncClient:

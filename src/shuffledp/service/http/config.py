@@ -188,7 +188,9 @@ def read_config(
     """The settings in environment and file, with defaults for the rest; only types are checked."""
     environ = os.environ if environ is None else environ
     settings = dict(read_tables(path).get(kind.table, {}))
-    known = {field.name: type(field.default) for field in fields(kind)}
+    known = {
+        field.name: type(field.default) for field in fields(kind) if field.name not in kind.unused
+    }
     unknown = settings.keys() - known.keys()
     if unknown:
         raise ConfigError(

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from types import FrameType
+from typing import Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -26,11 +27,22 @@ MOST_BACKLOG = 1024
 """Connections that the operating system holds until the server takes them."""
 
 
+class Served(Protocol):
+    """What `serve` runs: a role, or the relay."""
+
+    server_config: ServerConfig
+    connections: Connections
+    draining: bool
+
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+
+
 class DrainingServer(uvicorn.Server):
     """A server whose /readyz says 503 from the first signal on, `drain_seconds` before the port
     closes."""
 
-    def __init__(self, config: uvicorn.Config, role: Role) -> None:
+    def __init__(self, config: uvicorn.Config, role: Served) -> None:
         super().__init__(config)
         self._role = role
         self._operators: asyncio.Task[None] | None = None
@@ -38,11 +50,10 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # uvicorn's name
         await super().startup(sockets)
-        listen = self._role.server_config.operators_listen
-        if listen and self.started and not self.should_exit:
-            connections = self._role.operators_connections
+        role, listen = self._role, self._role.server_config.operators_listen
+        if isinstance(role, Role) and listen and self.started and not self.should_exit:
             config = uvicorn_config(
-                self._role.server_config, self._role.operators_app(), connections, listen=listen
+                role.server_config, role.operators_app(), role.operators_connections, listen=listen
             )
             self._operators_server = OperatorsServer(config)
             self._operators = asyncio.create_task(self._operators_server.serve())
@@ -70,7 +81,7 @@ class OperatorsServer(uvicorn.Server):
         yield
 
 
-def serve(role: Role, sockets: list[socket.socket] | None = None) -> None:
+def serve(role: Served, sockets: list[socket.socket] | None = None) -> None:
     """Runs a server until SIGTERM or SIGINT, on sockets that listen already if some are given."""
     start_logs()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)

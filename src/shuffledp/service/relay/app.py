@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-import httpx
-import uvicorn
+import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -20,12 +19,14 @@ from starlette.types import ASGIApp
 from shuffledp.service.answers import bounded_request_async
 from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import ConnectionLimits, Connections
-from shuffledp.service.http.lifecycle import uvicorn_config
-from shuffledp.service.http.logs import log, start_logs
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import Metrics
 from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.relay.config import RelayConfig
 
@@ -49,7 +50,9 @@ RELAY = Operation(
     },
 )
 ALIVE = page("/livez", "text/plain", "Whether the relay runs")
-READY = page("/readyz", "text/plain", "Whether the relay can answer requests")
+READY = page(
+    "/readyz", "text/plain", "Whether the relay can answer requests", problems={503: ("draining",)}
+)
 
 
 class Relay:
@@ -59,18 +62,22 @@ class Relay:
     about = "passes sealed requests on, so that the shuffler does not learn addresses"
 
     def __init__(
-        self, config: RelayConfig, transport: httpx.AsyncBaseTransport | None = None
+        self, config: RelayConfig, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
         self.config, self._transport = config, transport
+        self.server_config: ServerConfig = config
         self.origins, self._arriving = Origins(config.allow_origins), Arriving()
         self.connections = Connections(ConnectionLimits.of(config), self.origins)
+        metrics = Metrics(self.name, (LIMITED,))
+        self.address_rate = Rate(config.address_requests_per_minute, "address", metrics)
+        self.draining = False
 
     def served(self) -> list[Served]:
         """What the relay answers."""
         return [
             Served(RELAY, self.answer_relay),
             Served(ALIVE, lambda _: PlainTextResponse("alive\n")),
-            Served(READY, lambda _: PlainTextResponse("ready\n")),
+            Served(READY, self.answer_ready),
         ]
 
     def operations(self) -> list[Operation]:
@@ -81,7 +88,7 @@ class Relay:
     async def running(self) -> AsyncIterator[None]:
         """The relay's connection to the shuffler, while it runs."""
         sweep = asyncio.create_task(self.connections.sweep())
-        async with httpx.AsyncClient(
+        async with httpx2.AsyncClient(
             base_url=self.config.shuffler, transport=self._transport, timeout=PASS_SECONDS
         ) as self._shuffler:
             log("started", role=self.name, listen=self.config.listen)
@@ -102,7 +109,15 @@ class Relay:
         routes = [one.route() for one in self.served()]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False
-        return closing_unread(self.origins.around(app))
+        return closing_unread(self.origins.around(self.address_rate.around(app)))
+
+    async def answer_ready(self, _: Request) -> Response:
+        """Whether the relay can answer; a 503 from the signal to stop on."""
+        if self.draining:
+            raise Problem(
+                503, "draining", "The relay is shutting down; use another or wait.", retry_after=5
+            )
+        return PlainTextResponse("ready\n")
 
     async def answer_relay(self, request: Request) -> Response:
         """Passes a request on: its bytes and no header but their type."""
@@ -118,7 +133,7 @@ class Relay:
                 content=body,
                 headers={"Content-Type": REQUEST_TYPE, "User-Agent": "relay"},
             )
-        except httpx.TransportError:
+        except httpx2.TransportError:
             raise Problem(
                 503,
                 "gateway-away",
@@ -132,10 +147,3 @@ class Relay:
             {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers},
             media_type=RESPONSE_TYPE if good else "application/problem+json",
         )
-
-
-def serve_relay(config: RelayConfig) -> None:
-    """Runs the relay until SIGTERM or SIGINT."""
-    start_logs()
-    relay = Relay(config)
-    uvicorn.Server(uvicorn_config(config, relay.app(), relay.connections)).run()

@@ -11,11 +11,13 @@ from shuffledp.service.http.origins import is_server
 
 @dataclass(frozen=True, kw_only=True)
 class RelayConfig(ServerConfig):
-    """The table [relay]. The relay has no store, no folders and no tokens."""
+    """The table [relay]. The relay has no store, no folders, no tokens, and nothing that only
+    operators may see."""
 
     table: ClassVar[str] = "relay"
     unused: ClassVar[frozenset[str]] = frozenset(
         {
+            "operators_listen",
             "store",
             "spool",
             "signing_key",

@@ -179,10 +179,9 @@ class Organisation:
         default = f"127.0.0.1:{parts.port}" if local else f"0.0.0.0:{PORTS[role]}"
         given: dict[str, Any] = {"listen": self.listen or default, "drain_seconds": 5}
         if self.behind_proxy:
-            given |= {
-                "operators_listen": f"127.0.0.1:{PORTS[role] + 10}",
-                "most_connections_per_address": ServerConfig.most_connections,
-            }
+            given["most_connections_per_address"] = ServerConfig.most_connections
+            if role != "relay":
+                given["operators_listen"] = f"127.0.0.1:{PORTS[role] + 10}"
         elif parts.scheme == "https":
             given |= {"tls_certificate": "tls/certificate.pem", "tls_key": "tls/key.pem"}
             (self.folder / "tls").mkdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import httpx
+import httpx2
 
 from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.http.problems import Problem
@@ -20,12 +20,12 @@ MOST_KEYS_BYTES = 16 << 20
 class AnalyzerKeys:
     """The states of the analyzer's keys, asked for again and again."""
 
-    _analyzer: httpx.AsyncClient
+    _analyzer: httpx2.AsyncClient
 
     def __init__(self) -> None:
         self._states: dict[PublicKey, str] = {}
 
-    def open(self, analyzer: httpx.AsyncClient) -> None:
+    def open(self, analyzer: httpx2.AsyncClient) -> None:
         """Says where the analyzer is."""
         self._analyzer = analyzer
 
@@ -38,7 +38,7 @@ class AnalyzerKeys:
     async def learn(self) -> None:
         """Asks the analyzer for the states of its keys; if it does not answer, the last known
         states stay."""
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
+        with contextlib.suppress(httpx2.HTTPError, ValueError, KeyError, TypeError, TaskError):
             answer = await bounded_request_async(
                 self._analyzer, "GET", "/keys", MOST_KEYS_BYTES, timeout=10
             )

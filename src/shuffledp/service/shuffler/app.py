@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import httpx
+import httpx2
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -71,7 +71,7 @@ class Shuffler(Role):
     def __init__(
         self,
         config: ShufflerConfig,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
         clock: Clock = system_clock,
     ) -> None:
         super().__init__(config, clock)
@@ -91,7 +91,7 @@ class Shuffler(Role):
         await asyncio.to_thread(self.watch.open)
         ((identity,),) = await self.database.rows("SELECT identity FROM store WHERE id = 1")
         await asyncio.to_thread(self.report_keys.open, bytes(identity))
-        self._analyzer = httpx.AsyncClient(
+        self._analyzer = httpx2.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
         self.store = ShufflerStore(

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM
@@ -70,7 +70,7 @@ class Delivery:
         store: ShufflerStore,
         spool: Spool,
         metrics: Metrics,
-        analyzer: httpx.AsyncClient,
+        analyzer: httpx2.AsyncClient,
         clock: Clock,
     ) -> None:
         self._config, self._store, self._spool = config, store, spool
@@ -350,7 +350,7 @@ class Delivery:
             answer = await bounded_request_async(
                 self._analyzer, method, path, MOST_SHORT_ANSWER_BYTES, headers=headers, **content
             )
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             untrusted = untrusted_certificate(error)
             raise NotDelivered(
                 "certificate not trusted" if untrusted else type(error).__name__

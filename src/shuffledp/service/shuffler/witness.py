@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -50,7 +50,7 @@ class Witness:
 
     _database: Database
     _key: SigningKey
-    _analyzer: httpx.AsyncClient
+    _analyzer: httpx2.AsyncClient
 
     def __init__(self, pinned: str, folder: str | Path, clock: Clock = system_clock) -> None:
         """`folder` holds the file of the newest head."""
@@ -58,7 +58,7 @@ class Witness:
         self._advancing, self._clock = asyncio.Lock(), clock
         self._proofs: dict[bytes, str] = {}
 
-    def open(self, database: Database, key: SigningKey, analyzer: httpx.AsyncClient) -> None:
+    def open(self, database: Database, key: SigningKey, analyzer: httpx2.AsyncClient) -> None:
         """Gives the witness its store, its key, and the analyzer to watch."""
         self._database, self._key, self._analyzer = database, key, analyzer
 
@@ -194,7 +194,7 @@ class Witness:
             )
             if answer.status_code == 200:
                 return answer.text
-        except (httpx.HTTPError, ParameterError):
+        except (httpx2.HTTPError, ParameterError):
             pass
         raise _away()
 
@@ -213,7 +213,7 @@ class Witness:
                 return data
             if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
                 return None
-        except (httpx.HTTPError, ParameterError):
+        except (httpx2.HTTPError, ParameterError):
             pass
         raise _away()
 
