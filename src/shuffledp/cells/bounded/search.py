@@ -507,7 +507,7 @@ def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
             found.append((sent, pair.error(high, low), up))
     if not found:
         raise PlanningError(
-            f"No split of epsilon = {show(epsilon)} between up and down errs by at most "
+            f"No split of epsilon = {show(epsilon)} between up and down has an RMSE of at most "
             f"{math.sqrt(task.mse):.6g}; allow a larger error or epsilon."
         )
     up = min(found)[2]
