@@ -1,4 +1,4 @@
-"""Pure differential privacy in the shuffle model, certified for the numbers in use.
+"""Pure differential privacy in the shuffle model, certified for the exact parameters you use.
 
     shuffledp.count(data, epsilon=1)             a query on a column, here or on Apache Spark
     shuffledp.plan_count(1_000_000, 1)           a plan for users who randomize on their devices

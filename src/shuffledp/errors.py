@@ -1,24 +1,21 @@
 """Everything that shuffledp raises on purpose.
 
     ShuffleDPError
-    ├── InputError              what the caller gave is not allowed
+    ├── InputError              the caller's input is not allowed
     │   ├── ParameterError      ε, a target, a size, a file format … (also a ValueError)
-    │   │   └── LedgerBroken    lines of a ledger were edited or removed
-    │   ├── DataError           a column or file cannot be used as it is
-    │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
-    │   └── SeededError         seeded randomness where only the operating system's is allowed
-    ├── ShortBatchError         fewer reports than the guarantee needs
-    ├── PlanningError           no parameters reach this target; says why
-    ├── CertificateError        a certificate could not be given
-    │   ├── PrivacyViolation    the inequality fails; carries the witness
-    │   ├── FalseClaim          a certificate claims what does not follow from its parameters
-    │   ├── Undecided           the precision limit came before a decision
-    │   └── TooCostly           the time limit came before a decision
-    ├── BudgetExceeded          a ledger refuses to spend
-    └── MissingExtra            an optional dependency is not installed
+    │   │   └── LedgerBroken    entries of a ledger were edited or removed
+    │   ├── DataError           a column or file cannot be used as it is │   ├── ValueOutOfRange
+    a user's value does not fit the protocol (never says which value) │   └── SeededError
+    seeded randomness where only the operating system's is allowed ├── ShortBatchError         fewer
+    reports than the guarantee needs ├── PlanningError           no parameters reach this target ├──
+    CertificateError        a protocol could not be certified │   ├── PrivacyViolation the
+    inequality fails; carries the witness │   ├── FalseClaim          a certificate claims what does
+    not follow from its parameters │   ├── Undecided           the precision limit was reached first
+    │ └── TooCostly           the time limit was reached first ├── BudgetExceeded a ledger
+    refuses to spend └── MissingExtra            an optional dependency is not installed
 
-Every message says what was wrong, what is allowed and what to do, in one sentence, and never
-carries a user's value.
+Every message says what was wrong, what is allowed and what to do, in one sentence, and never shows
+a user's value.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ class ParameterError(InputError, ValueError):
 
 
 class LedgerBroken(ParameterError):
-    """Lines of a ledger were edited or removed; nothing was spent."""
+    """Entries of a ledger were edited or removed; nothing was spent."""
 
 
 class DataError(InputError):
@@ -57,7 +54,7 @@ class ShortBatchError(ShuffleDPError):
 
     def __init__(self, have: int, need: int) -> None:
         super().__init__(
-            f"The batch holds {have:,} of the {need:,} reports that the privacy guarantee needs; "
+            f"The batch has {have:,} of the {need:,} reports that the privacy guarantee needs; "
             "wait for more reports, or plan for fewer users."
         )
         self.have = have

@@ -1,4 +1,4 @@
-"""The optional dependencies: which extra installs which package, and whether it is there.
+"""The optional dependencies: which extra installs which package, and whether it is installed.
 
 Code that needs an extra calls `require` first, so that nothing is charged for a result that cannot
 be computed, shown or sent.

@@ -125,5 +125,5 @@ def test_what_does_not_belong_to_a_query_is_refused() -> None:
     query: str = "count"
     with pytest.raises(ParameterError, match="buckets are only for histograms"):
         run(query, "local", BITS, 1, buckets=3)
-    with pytest.raises(ParameterError, match="give buckets"):
+    with pytest.raises(ParameterError, match="pass buckets"):
         run("histogram", "local", WAYS, 1)

@@ -26,7 +26,7 @@ def test_an_approximate_count_runs_and_says_so() -> None:
 
 
 def test_without_delta_an_approximate_baseline_is_refused() -> None:
-    with pytest.raises(ParameterError, match="give delta"):
+    with pytest.raises(ParameterError, match="pass delta"):
         run("count", "gkmp20", BITS, 1)
 
 

@@ -321,7 +321,7 @@ def test_limits_on_averages_and_jumps_are_kept() -> None:
     assert float(free.jump) * 10**6 > 1000 >= float(calm.jump) * 10**6
     few = plan_sparse(10**6, 10**6, 1, error_at=1000, max_average=0.9)
     assert float(few.messages_per_user()) <= 0.9 < float(free.messages_per_user())
-    with pytest.raises(PlanningError, match="No sparse cell keeps these limits"):
+    with pytest.raises(PlanningError, match="No sparse cell meets these limits"):
         plan_sparse(10**6, 10**6, 1, max_jumps=0)
 
 

@@ -45,7 +45,9 @@ def test_plans_as_json_and_as_tables(
     assert code == 0 and " cell" in shown
     proved = data["limit_messages_per_user"] is not None
     assert ("lower bound for this design" in shown) == proved == (kind != "real-sum")
-    assert ("--padded (padded=True) makes reports smallest" in shown) != ("--padded" in words)
+    assert ("--padded (padded=True) minimises the size of reports" in shown) != (
+        "--padded" in words
+    )
 
 
 def test_a_plan_goes_to_a_file_and_is_certified_from_it(

@@ -163,7 +163,7 @@ def test_results_print_and_plot(tmp_path: Path) -> None:
     "data", [FLAGS, FLAGS.tolist(), pd.Series(FLAGS)], ids=["array", "list", "Series"]
 )
 def test_a_columns_name_beside_one_column_is_refused(data: object) -> None:
-    with pytest.raises(ParameterError, match="one column already"):
+    with pytest.raises(ParameterError, match="already one column"):
         shuffledp.count(data, epsilon=1, column="flag")
 
 

@@ -130,7 +130,7 @@ def test_ids_as_a_list_beside_a_list_of_values() -> None:
         ({"user": "nobody", "rows_per_user": 1}, ParameterError, "no column 'nobody'"),
         ({"user": "hours", "rows_per_user": 1}, DataError, "ids of users must be texts"),
         ({"user": [1, 2], "rows_per_user": 1}, DataError, "for every row"),
-        ({"user": "gaps", "rows_per_user": 1}, DataError, "column of users has missing"),
+        ({"user": "gaps", "rows_per_user": 1}, DataError, "column of user ids has missing"),
         ({"user": "id", "rows_per_user": 1, "protocol": "local"}, ParameterError, "our own"),
         ({"missing": "drop"}, ParameterError, "refused: how many rows are left"),
         ({"missing": "bucket"}, ParameterError, "is for histograms"),

@@ -83,7 +83,7 @@ def test_a_query_of_an_object_store_on_the_command_line(
         ("s3://me:secret@people/damaged.parquet?SETTINGS", "cannot be read as Parquet"),
         ("s3://me:secret@people/a.txt?SETTINGS", "must end in"),
         ("s3://me:secret@nobody/a.csv?SETTINGS", "There is no file s3://nobody/a.csv"),
-        ("nothing://x/a.csv", "names no file system"),
+        ("nothing://x/a.csv", "is not on a file system"),
         ("sample:nothing", "There is no sample 'nothing'; choose one of: commute."),
     ],
 )

@@ -71,8 +71,16 @@ def test_the_kinds_are_compared_by_what_is_asked() -> None:
     ("options", "error", "said"),
     [
         ({"error_at": -1}, ParameterError, "error_at must be a whole number"),
-        ({"error_at": 10, "mse_overhead": 1}, ParameterError, "error_at goes with max_messages"),
-        ({"error_at": 10, "relative_error": 1}, ParameterError, "error_at goes with max_messages"),
+        (
+            {"error_at": 10, "mse_overhead": 1},
+            ParameterError,
+            "error_at can be combined with max_messages",
+        ),
+        (
+            {"error_at": 10, "relative_error": 1},
+            ParameterError,
+            "error_at can be combined with max_messages",
+        ),
         (
             {"cell": "dense"},
             ParameterError,

@@ -210,7 +210,7 @@ def test_functions_are_for_frames_and_say_yes_or_no(frame: pd.DataFrame, tmp_pat
             shuffledp.count(frame, where=wrong, **asked)
     with pytest.raises(ParameterError, match="index of where differs"):
         shuffledp.count(frame, where=lambda d: (d.age < 9).sort_values(), **asked)
-    with pytest.raises(ParameterError, match="file is filtered"):
+    with pytest.raises(ParameterError, match="For a file, where must be a condition"):
         shuffledp.count("sample:commute", where=lambda d: d, column="bikes", epsilon=8)
     with pytest.raises(ParameterError, match="names columns"):
         shuffledp.count([True, False], where="yes", epsilon=8)

@@ -354,8 +354,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "numbers among texts": (lambda: shuffledp.count(["a", 1], epsilon=1, equals="a"), "mixes"),
     "bytes": (lambda: shuffledp.count([b"a"], epsilon=1, equals="a"), "convert"),
-    "a path with a null": (lambda: shuffledp.count("a\0.csv", epsilon=1), "no text"),
-    "a path that is no text": (lambda: shuffledp.count("a\udcf6.csv", epsilon=1), "no text"),
+    "a path with a null": (lambda: shuffledp.count("a\0.csv", epsilon=1), "not text"),
+    "a path that is not text": (lambda: shuffledp.count("a\udcf6.csv", epsilon=1), "not text"),
     "no quantiles": (
         lambda: shuffledp.quantiles([1.0], epsilon=1, bounds=(0, 2), probabilities=[]),
         "which quantiles",

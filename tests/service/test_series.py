@@ -62,7 +62,7 @@ def test_a_series_has_fresh_ids_dates_and_keys(
     for task in tasks:
         task.verify()
     assert main([*words, "--device-budget", "8"]) == 2
-    assert "already holds task files" in capsys.readouterr().err
+    assert "already contains task files" in capsys.readouterr().err
 
 
 def test_a_series_beyond_the_budget_is_refused(

@@ -28,7 +28,7 @@ QueryName = Literal["count", "real-sum", "histogram"]
 DEFAULT_COUNT = 100
 """The true count of a bucket at which the error of histograms is shown."""
 Messages = NDArray[np.int64]
-"""The messages of one or many users, one row per message."""
+"""The messages of one or more users, one row per message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,23 +41,23 @@ class BaselineForecast:
     """The expected number, for a user with the value that costs most."""
     bits_per_message: int
     rmse_at_zero: float | None = None
-    """Of a histogram: the error of an empty bucket; None where it is that of the worst one."""
+    """For a histogram: the RMSE of an empty bucket; None if it equals that of the worst bucket."""
     rmse_at: float | None = None
-    """Of a histogram: the error of a bucket with the setting's `error_at` users, likewise."""
+    """For a histogram: the RMSE of a bucket with `error_at` users; None as above."""
 
     @property
     def at_zero(self) -> float:
-        """The error where the true count is 0."""
+        """RMSE when the true count is 0."""
         return self.rmse if self.rmse_at_zero is None else self.rmse_at_zero
 
     @property
     def at_count(self) -> float:
-        """The error where the true count is the setting's `error_at`."""
+        """RMSE when the true count is the setting's `error_at`."""
         return self.rmse if self.rmse_at is None else self.rmse_at
 
     @property
     def bits_per_user(self) -> float:
-        """The expected bits that one user sends."""
+        """The expected number of bits that one user sends."""
         return self.messages_per_user * self.bits_per_message
 
 
@@ -70,7 +70,8 @@ class Setting:
     delta: Fraction | None = None
     buckets: int | None = None
     error_at: int = DEFAULT_COUNT
-    """The true count of a bucket at which tables show the error, beside 0 and the worst."""
+    """The true count of a bucket at which tables show the error, in addition to 0 and the worst
+    case."""
 
     @classmethod
     def of(
@@ -81,7 +82,7 @@ class Setting:
         buckets: int | str | None = None,
         error_at: int | str = DEFAULT_COUNT,
     ) -> Setting:
-        """A setting from numbers as a caller writes them, checked and made exact."""
+        """A setting from the caller's numbers, checked and converted to exact ones."""
         return cls(
             users=whole(users, "users"),
             epsilon=positive_as_written(epsilon, "epsilon"),
@@ -95,7 +96,7 @@ class Setting:
         """δ, for baselines that are not pure; raises `ParameterError` if none was given."""
         if self.delta is None:
             raise ParameterError(
-                "This protocol is only (ε, δ)-private; give delta (for example 1e-6), "
+                "This protocol is only (ε, δ)-private; pass delta (for example 1e-6), "
                 "or choose a pure protocol."
             )
         return self.delta
@@ -104,7 +105,7 @@ class Setting:
     def required_buckets(self) -> int:
         """The number of buckets, for histograms; raises `ParameterError` if none was given."""
         if self.buckets is None:
-            raise ParameterError("A histogram needs the number of buckets; give buckets=….")
+            raise ParameterError("A histogram needs the number of buckets; pass buckets=….")
         return self.buckets
 
 
@@ -140,7 +141,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The counts behind all users' messages, whatever order these are in."""
+        """The counts of all users' messages, independent of their order."""
 
     @abstractmethod
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
@@ -160,7 +161,7 @@ class Baseline(ABC):
         """The expected number of messages of a user with the value that costs most."""
 
     def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
-        """(law, unit) where the error is `unit` times a discrete Laplace draw; else None."""
+        """(law, unit) if the error is `unit` times a discrete Laplace draw; otherwise None."""
         return None
 
     def forecast(self, users: int | None = None, error_at: int = DEFAULT_COUNT) -> BaselineForecast:
@@ -190,11 +191,11 @@ class Counter(Baseline):
 
     @abstractmethod
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
-        """A draw of the counts that arrive when `ones` of the users hold 1."""
+        """A draw of the counts that arrive if `ones` of the users have the value 1."""
 
     @abstractmethod
     def estimate(self, counts: Counts, users: int) -> float:
-        """The unbiased estimate of how many hold 1."""
+        """The unbiased estimate of how many users have the value 1."""
 
     @abstractmethod
     def messages(self, value: int) -> float:

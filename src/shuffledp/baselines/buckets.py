@@ -1,8 +1,8 @@
 """A histogram as one counter per bucket, side by side.
 
-A user holds 1 in its own bucket and 0 in every other; a message is (bucket, the counter's
-message). Replacing a value moves one bucket down and another up, on independent randomness: what
-that costs is proved where the histogram is made, with its claim.
+A user has the value 1 in its own bucket and 0 in every other. A message is (bucket, the counter's
+message). Replacing a value moves one bucket down and another up, with independent randomness. The
+code that makes the histogram proves what this costs, with its claim.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Basis = Literal["computed", "theorem", "not verified", "violated"]
 BASES: dict[Basis, str] = {
     "computed": "computed for these exact parameters, in exact or ball arithmetic or with a "
     "margin far above the rounding error",
-    "theorem": "rests on the published theorem, not computed for these numbers",
+    "theorem": "relies on the published theorem; not computed for these parameters",
     "not verified": "no proof is available, and it is too large to compute here",
     "violated": "a computation found a view that breaks it",
 }
@@ -55,7 +55,7 @@ class Claim:
 
     @property
     def kind(self) -> Kind:
-        """ "pure" where δ is exactly 0, else "approximate"."""
+        """ "pure" if δ is exactly 0, else "approximate"."""
         return "pure" if self.pure else "approximate"
 
     @property
@@ -69,7 +69,7 @@ class Claim:
         return f"(ε, δ) = ({show(self.epsilon)}, {float(self.delta):g})"
 
     def in_words(self) -> str:
-        """The kind of privacy, who must be trusted, and a warning where nothing supports it."""
+        """The kind of privacy, who must be trusted, and a warning if nothing supports it."""
         kind = "pure ε-DP" if self.pure else f"(ε, δ)-DP with δ = {float(self.delta):g}"
         warning = "" if self.holds else f"; the claim is {self.basis}"
         return f"{kind}, trusting {TRUSTED[self.trust]}{warning}"

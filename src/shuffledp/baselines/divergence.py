@@ -8,7 +8,7 @@ Three shapes of view cover the approximate baselines:
 * two symbols, of which the user adds one, hidden among S noise messages that fall on either with
   equal chance (blankets: BBGN19, GGKPV21, LWY22): given S the ratio is a/(S + 1 − a).
 
-Each gives an `arb` ball that contains an upper bound of δ; `settles` decides it against a target.
+Each returns an `arb` ball that contains an upper bound of δ; `settles` compares it with a target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shuffledp.numbers.exact import ball, round_to, sign, to_float
 from shuffledp.numbers.laws import Binomial, Law
 
 WORKING_BITS = 128
-WINDOW_DEVIATIONS = 14  # that a sum covers on each side; what lies beyond is added as a bound
+WINDOW_DEVIATIONS = 14  # covered by a sum on each side; the rest is added as a bound
 
 
 def shift_delta(law: Law, epsilon: Fraction) -> arb:
@@ -36,7 +36,7 @@ def shift_delta(law: Law, epsilon: Fraction) -> arb:
 
 
 def low_delta(law: Law, epsilon: Fraction) -> arb:
-    """H_ε(N ‖ N + 1): δ because small counts tell that nothing was added.
+    """H_ε(N ‖ N + 1): δ because small counts reveal that nothing was added.
 
     Requires: `law` log-concave on first, first+1, …
     """
@@ -47,7 +47,7 @@ def low_delta(law: Law, epsilon: Fraction) -> arb:
 
 
 def high_delta(law: Law, epsilon: Fraction) -> arb:
-    """H_ε(N + 1 ‖ N): δ because large counts tell that something was added.
+    """H_ε(N + 1 ‖ N): δ because large counts reveal that something was added.
 
     Requires: `law` log-concave on first, first+1, …
     """
@@ -57,7 +57,7 @@ def high_delta(law: Law, epsilon: Fraction) -> arb:
 
 
 def _first_below(law: Law, bound: arb) -> int:
-    """The last k with P(k)/P(k−1) ≥ bound; the first value of all if there is none."""
+    """The last k with P(k)/P(k−1) ≥ bound; the first value if there is none."""
     first = law.first or 0
 
     def above(k: int) -> bool:
@@ -162,7 +162,7 @@ def least(
     while not meets(Fraction(high)):
         if high >= most:
             raise PlanningError(
-                "No amount of noise gives this (ε, δ); plan for more users or allow a larger δ."
+                "No amount of noise achieves this (ε, δ); plan for more users or allow a larger δ."
             )
         low, high = high, min(2 * high, most)
     while low == high or meets(Fraction(low)):

@@ -1,4 +1,4 @@
-"""Exact draws that baselines need beyond the laws of the paper, all through `Entropy`."""
+"""Exact draws that only baselines need; all randomness comes from `Entropy`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from shuffledp.numbers.uniform import Uniform, invert
 
 Counts = NDArray[np.int64]
 
-BINARY_PLACES = 40  # to which a real value is rounded: 10⁻¹², far below any error here
-FEW_TRIALS = 1 << 14  # up to this many, drawing each is faster than inverting a binomial law
-MOST_UNITS = 1 << 22  # per 1: more do not fit into 64 bits with the binary places
+BINARY_PLACES = 40  # real values are rounded to these: 10⁻¹², far below any error here
+FEW_TRIALS = 1 << 14  # up to here, drawing each trial is faster than inverting a binomial
+MOST_UNITS = 1 << 22  # per 1: with the binary places, more do not fit into 64 bits
 
 
 def draw(law: Law, size: int, entropy: Entropy = SYSTEM) -> Counts:
-    """`size` independent draws of a law, its table kept for later."""
+    """`size` independent draws from a distribution, whose table is cached."""
     return sampler(law).draw(size, entropy)
 
 
 def draw_once(law: Law, entropy: Entropy = SYSTEM) -> int:
-    """One draw of a law that is unlikely to be used again: no table is built."""
+    """One draw from a distribution that is unlikely to be used again, so no table is built."""
     return invert(law, Uniform(entropy.bits(64), 64, entropy))
 
 
@@ -42,7 +42,7 @@ def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
 
 
 def split_evenly(total: int, kinds: int, entropy: Entropy = SYSTEM) -> Counts:
-    """How many of `total` independent choices, uniform among `kinds`, fall on each of them."""
+    """How often each of `kinds` kinds is chosen in `total` independent uniform choices."""
     if total <= FEW_TRIALS:
         return np.bincount(uniform(total, kinds, entropy), minlength=kinds)
     counts = np.zeros(kinds, np.int64)
@@ -54,7 +54,7 @@ def split_evenly(total: int, kinds: int, entropy: Entropy = SYSTEM) -> Counts:
 
 
 def share_of(noise: NegativeBinomial, users: int, planned: int) -> NegativeBinomial:
-    """The noise of `users` users, if `planned` users carry all of it."""
+    """The noise of `users` users, if `planned` users together add all of it."""
     return NegativeBinomial(noise.shape * Fraction(users, planned), noise.decay)
 
 
@@ -74,7 +74,7 @@ def whole_values(values: NDArray[Any], largest: int) -> Counts:
             "given: round or encode it first."
         )
     if array.size and (int(array.min()) < 0 or int(array.max()) > largest):
-        raise ValueOutOfRange(f"Some value lies outside 0..{largest}; correct the data.")
+        raise ValueOutOfRange(f"Some values are outside 0..{largest}; correct the data.")
     return array.astype(np.int64).ravel()
 
 
@@ -83,7 +83,7 @@ def unit_values(values: NDArray[Any]) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64).ravel()
     if array.size and not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
         raise ValueOutOfRange(
-            "Some value lies outside the bounds (0 and 1 by default) or is not a number; give "
+            "Some values are outside the bounds (0 and 1 by default) or are not numbers; pass "
             "wider bounds or correct the data."
         )
     return array
@@ -92,7 +92,7 @@ def unit_values(values: NDArray[Any]) -> NDArray[np.float64]:
 def round_randomly(values: NDArray[np.float64], units: int, entropy: Entropy = SYSTEM) -> Counts:
     """Values in [0, 1] as integers 0..units, rounded up or down at random without bias.
 
-    Values are first taken to 40 binary places; from there on every chance is exact.
+    Values are first rounded to 40 binary places; from then on every probability is exact.
     """
     if not 1 <= units <= MOST_UNITS:
         raise ParameterError(f"Rounding to a grid needs between 1 and {MOST_UNITS:,} units.")

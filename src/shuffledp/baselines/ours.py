@@ -21,10 +21,10 @@ class OurSide:
     """What comparisons need to know about shuffledp's answer to one query."""
 
     plan: Callable[[Setting, Fraction], Plan[Result]]
-    """Gives the plan for a setting at an error target, the MSE over the central one less 1."""
+    """Returns the plan for a setting at an error target (the MSE over the central one, minus 1)."""
     printed: Callable[[Setting, Fraction], BaselineForecast] | None
-    """Gives error and cost of [GKM23] with the constants as printed, at an error target; None for
-    real sums, for which no constants are printed."""
+    """Returns error and cost of [GKM23] with the printed constants at an error target; None for
+    real sums, for which the paper prints none."""
     overheads: tuple[Fraction, ...]
     """The error targets that tables show."""
     any_domain: Callable[[Setting, int], Plan[Result]] | None = None
@@ -65,7 +65,7 @@ def _printed_histogram(setting: Setting, mse_overhead: Fraction) -> BaselineFore
 
 
 def _plan_sparse(setting: Setting, messages: int) -> Plan[HistogramResult]:
-    """The sparse histogram that errs least at a bucket of the setting's `error_at` users."""
+    """The sparse histogram with the least error for a bucket of the setting's `error_at` users."""
     return plan_histogram(
         setting.users,
         setting.epsilon,
@@ -95,5 +95,5 @@ OUR_SIDE: dict[QueryName, OurSide] = {
 
 @lru_cache(maxsize=256)
 def our_plan(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Plan[Result]:
-    """shuffledp's plan for a setting at an error target, kept for later calls."""
+    """shuffledp's plan for a setting at an error target (cached)."""
     return OUR_SIDE[query].plan(setting, mse_overhead)

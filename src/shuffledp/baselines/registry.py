@@ -40,7 +40,7 @@ class Entry:
     pure: bool
     """Whether it promises δ = 0."""
     make: Maker
-    """Gives the baseline for a setting."""
+    """Makes the baseline for a setting."""
 
     @property
     def runnable(self) -> bool:
@@ -48,8 +48,8 @@ class Entry:
         return True
 
     def plan(self, setting: Setting) -> Baseline:
-        """The baseline for a setting; raises `PlanningError` where its own conditions exclude
-        it."""
+        """The baseline for a setting; raises `PlanningError` if its conditions exclude the
+        setting."""
         baseline = self.make(setting)
         if baseline.claim.pure != self.pure:
             kind = "pure" if self.pure else "approximate"
@@ -85,8 +85,8 @@ class LineEntry(Entry):
 
 def cy22_line(setting: Setting) -> tuple[BaselineForecast, Claim]:
     """Error and cost of [CY22] Cheu, Yan, Pure DP from secure intermediaries: the central error
-    at n^2.5 one-bit messages per user, as its abstract says; constants and randomizer are not at
-    hand."""
+    at n^2.5 one-bit messages per user, as stated in its abstract; its constants and randomizer are
+    not available to us."""
     error = CentralCount.plan(setting).forecast().rmse
     claim = pure_claim(setting.epsilon, "shuffler", "theorem", "from the abstract; no constants")
     messages = math.pow(setting.users, 2.5)
@@ -163,7 +163,7 @@ def added_entries() -> list[Entry]:
     added: list[Entry] = []
     for point in entry_points(group=PLUGINS):
         package = point.dist.name if point.dist else point.value
-        advice = "mend the package or uninstall it."
+        advice = "fix the package or uninstall it."
         try:
             loaded = point.load()
         except Exception as error:
@@ -174,7 +174,7 @@ def added_entries() -> list[Entry]:
         entries = (loaded,) if isinstance(loaded, Entry) else loaded
         if not isinstance(entries, list | tuple) or not all(isinstance(e, Entry) for e in entries):
             raise ParameterError(
-                f"The entry point {point.name!r} of the package {package} is no baseline Entry; "
+                f"The entry point {point.name!r} of the package {package} is not a baseline Entry; "
                 f"{advice}"
             )
         added += entries
@@ -216,5 +216,5 @@ def baseline(query: str, name: str) -> Entry:
 
 @lru_cache(maxsize=64)
 def planned(query: str, name: str, setting: Setting) -> Baseline:
-    """The baseline for a setting, calibrated once and kept for later calls."""
+    """The baseline for a setting, calibrated once and then cached."""
     return baseline(query, name).plan(setting)

@@ -28,7 +28,7 @@ IntervalKind = Literal["exact", "normal approximation"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BaselineResult(Result):
-    """A baseline's result also says which protocol gave it, and under which claim."""
+    """A result that also names the baseline that produced it, with its privacy claim."""
 
     protocol: str
     """The protocol's name, as `shuffledp compare` lists it."""
@@ -48,7 +48,7 @@ class BaselineResult(Result):
         return super().privacy_in_words() if self.seeded else self.claim.in_words()
 
     def promise(self) -> dict[str, Any]:
-        """What `Result.promise` gives, and the protocol with its claim, as a JSON object."""
+        """`Result.promise` plus the protocol and its claim, as a JSON object."""
         return {
             **super().promise(),
             "protocol": self.protocol,
@@ -78,7 +78,7 @@ class BaselineHistogram(BaselineResult, HistogramResult):
 
 Floats = NDArray[np.float64]
 
-PICTURE_TAIL = 1e-5  # probability of the errors that a picture leaves out
+PICTURE_TAIL = 1e-5  # the probability of errors that pictures leave out
 
 
 @overload
@@ -176,7 +176,7 @@ def run(
 
 @dataclass(frozen=True)
 class ValueRange:
-    """Where a user's values lie: `low` is 0 in the protocol, and low + width is 1."""
+    """The range of the users' values: `low` is 0 in the protocol, and low + width is 1."""
 
     width: float = 1.0
     low: float = 0.0
@@ -206,7 +206,7 @@ def _value_range(entry: Entry, bounds: Sequence[ExactNumber] | None) -> ValueRan
 def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple[Label, ...] | None:
     if entry.query == "histogram":
         if buckets is None:
-            raise ParameterError("A histogram needs the number of buckets; give buckets=….")
+            raise ParameterError("A histogram needs the number of buckets; pass buckets=….")
         return checked_labels(buckets)
     if buckets is not None:
         raise ParameterError(
@@ -216,7 +216,7 @@ def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple
 
 
 class Shared(TypedDict):
-    """What estimates and histograms of one run have in common."""
+    """The fields that estimates and histograms of a run share."""
 
     epsilon: Fraction
     users: int
@@ -233,7 +233,7 @@ class Shared(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a baseline's analyzer has received, and how its numbers become a result."""
+    """What a baseline's analyzer has received, and how it becomes a result."""
 
     entry: Entry
     protocol: Baseline
@@ -283,14 +283,14 @@ class Answer:
         return np.asarray(self.values.width * np.sqrt(squared))
 
     def _reach(self, errors: Floats, outside: float) -> Floats:
-        """How far from each number its interval reaches, wrong with chance `outside`."""
+        """Half the width of each number's interval, which misses with probability `outside`."""
         law = self.protocol.error_law(self.bag.users)
         if law is None:
             return errors * NormalDist().inv_cdf(1 - outside / 2)
         return np.full(errors.size, self.values.width * laplace_reach(*law, outside))
 
     def _error_law(self) -> Callable[[], ErrorLaw] | None:
-        """The law of estimate − truth for pictures, where it is known exactly."""
+        """The distribution of estimate − truth for pictures, if it is known exactly."""
         law = self.protocol.error_law(self.bag.users)
         if law is None:
             return None
@@ -322,7 +322,7 @@ def laplace_reach(law: DiscreteLaplace, unit: Fraction, outside: float) -> float
 
 
 def laplace_errors(law: DiscreteLaplace, unit: Fraction, width: float) -> ErrorLaw:
-    """(errors, how likely each is) of a discrete Laplace error, its far tails left out."""
+    """(errors, how likely each is) of a discrete Laplace error, without its far tails."""
     reach = round(laplace_reach(law, Fraction(1), PICTURE_TAIL))
     places = np.arange(-reach, reach + 1)
     a = float(law.decay)

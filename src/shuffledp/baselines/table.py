@@ -16,7 +16,7 @@ from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 
-LARGE_DOMAIN = 100  # buckets from which on plans whose cost is the same for any domain are shown
+LARGE_DOMAIN = 100  # from this number of buckets, plans whose cost does not depend on it are shown
 SPARSE_MESSAGES = (25, 45)
 PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
 
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def privacy(self) -> str:
-        """The claim in a few words, with a warning where nothing supports it."""
+        """The claim in a few words, with a warning if nothing supports it."""
         kind = "pure" if self.claim.pure else f"(ε, {float(self.claim.delta):g})"
         return kind if self.claim.holds else f"{kind}, {self.claim.basis}"
 
@@ -72,7 +72,7 @@ class Table:
     missing: tuple[tuple[str, str], ...]
 
     def row(self, name: str) -> Row | None:
-        """The row of this name, or None where there is none."""
+        """The row with this name, or None."""
         return next((row for row in self.rows if row.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def compare(
 def _table(
     query: QueryName, setting: Setting, makers: Iterable[tuple[str, Callable[[], Row]]]
 ) -> Table:
-    """All rows that can be made, and why the others cannot."""
+    """All possible rows, and why the others are missing."""
     rows: list[Row] = []
     missing: list[tuple[str, str]] = []
     for name, make in makers:

@@ -1,12 +1,12 @@
 """Cells and groups of cells: what a protocol is made of.
 
-A *cell* is one counter for values 0..D. A user's messages for it are of one or two kinds, +1 and
-−1; what the analyzer sees of a cell is how many of each came in, and the cell says what follows
-from that. A *group* is what a user draws at once: copies of a cell, or cells that share their
-noise. It also says what a report must hold for it.
+A *cell* is one counter for values 0..D. A user sends one or two kinds of messages to it, +1 and −1.
+The analyzer sees how many of each arrived, and the cell turns these counts into estimates. A
+*group* is what a user draws at once: copies of a cell, or cells that share their noise. It also
+determines how long a report must be.
 
-Code outside this package uses cells and groups through the classes below alone; only the folder of
-a kind of cell looks at its parameters.
+Code outside this package uses only the classes below; only the folder of a kind of cell uses its
+parameters.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ Values = NDArray[Any]
 MOST_USERS = 10**13
 LARGEST_VALUE = 10**6
 SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL = Fraction(1, 10**9), Fraction(1000)
-"""What a change may cost; plans are made for a narrower range."""
+"""Limits on what a change may cost; planners accept a narrower range."""
 USERS_AT_ONCE = 1 << 18
-"""Users that are randomized together, so that their arrays stay in the processor's cache."""
+"""How many users are randomized together; small enough for the processor's cache."""
 
 CELL_EPSILON = Rational(SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL)
 PROBABILITY = Rational(Fraction(0), Fraction(1))
-"""In JSON; that it is neither 0 nor 1 is checked by the cell itself."""
+"""The type in JSON; the cell itself checks that it is neither 0 nor 1."""
 
 
 def check_epsilon(
     epsilon: Fraction, name: str, largest: Fraction = LARGEST_EPSILON_OF_CELL
 ) -> None:
-    """Refuses an ε so small or so large that no proof about it would end."""
+    """Refuses an ε that is too small or too large for a proof to finish."""
     positive(epsilon, name)
     if not SMALLEST_EPSILON_OF_CELL <= epsilon <= largest:
         raise ParameterError(
@@ -55,7 +55,7 @@ def check_epsilon(
 
 
 def check_one_value_each(values: Values) -> None:
-    """Refuses anything but one value per user: a row of values would count as one user."""
+    """Refuses arrays of more than one dimension: a row of values would count as one user."""
     if values.ndim != 1:
         raise ValueOutOfRange(
             f"One value per user is needed; an array of shape {values.shape} was given."
@@ -63,14 +63,14 @@ def check_one_value_each(values: Values) -> None:
 
 
 class Cell(ABC):
-    """One counter, with every parameter an exact number: what its messages say about the values."""
+    """One counter with exact parameters, and the estimates that follow from its messages."""
 
     kind: ClassVar[str]
     """How this kind of cell is named in JSON."""
     sends_minus: ClassVar[bool] = True
-    """Whether honest users send −1 messages; where they do not, such a message is malformed."""
+    """Whether honest users send −1 messages; if not, such a message is malformed."""
     bytes_per_copy: ClassVar[int] = 1 << 10
-    """About how much memory it takes to draw and to analyze one copy."""
+    """About how many bytes it takes to draw and analyze one copy."""
     users: int
     """How many honest users are guaranteed to take part: together they carry the whole noise."""
     largest: int
@@ -82,7 +82,7 @@ class Cell(ABC):
         """ε that a change of one user's value upwards costs."""
 
     def checked(self, values: Values) -> Values:
-        """`values` as integers in 0..D (not copied), or a refusal that does not name them."""
+        """`values` as integers in 0..D (not copied); raises an error that does not show them."""
         array = np.asarray(values)
         check_one_value_each(array)
         if array.dtype.kind not in "biu":
@@ -96,8 +96,8 @@ class Cell(ABC):
             and (int(array.min()) < 0 or int(array.max()) > self.largest)
         ):
             raise ValueOutOfRange(
-                f"Some value lies outside 0..{self.largest}; nothing was randomized: "
-                "correct the data, or ask for a sum of larger values."
+                f"Some values are outside 0..{self.largest}; nothing was randomized: "
+                "correct the data, or plan for larger values."
             )
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
@@ -109,15 +109,15 @@ class Cell(ABC):
         given."""
 
     def fewest_messages(self, loss: Fraction, copies: int) -> float | None:
-        """A proved lower bound on what a user sends on average to `copies` cells of this design, of
-        which one holds the largest value, with this loss and the same error; None where none is
-        known."""
+        """A proved lower bound on the average number of messages that a user sends to `copies`
+        cells of this design (one with the largest value) with this loss and the same error; None if
+        none is known."""
         return None
 
     @property
     def proof_steps(self) -> float:
-        """About how many exact operations its proof takes, counted alike in every client; 0 where
-        it is always short."""
+        """About how many exact operations its proof takes, counted the same way in every client; 0
+        if it is always short."""
         return 0.0
 
     # Missing users
@@ -135,7 +135,7 @@ class Cell(ABC):
 
     @abstractmethod
     def estimates(self, sums: Counts, users: int) -> Floats:
-        """The estimates behind many differences V₊ − V₋, in floats, for reporting."""
+        """The estimates for many differences V₊ − V₋, in floats, for reporting."""
 
     @abstractmethod
     def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
@@ -153,13 +153,13 @@ class Cell(ABC):
 
     @abstractmethod
     def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
-        """For each difference V₊ − V₋ the true sums that explain it: below and above them the
-        difference would be an outlier, each with a chance of at most outside/2."""
+        """The interval of true sums for each difference V₊ − V₋: for sums below or above it, the
+        difference would be an outlier, with a probability of at most outside/2 each."""
 
     @abstractmethod
     def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
-        """Between which errors the estimate lies when the true sum is `total`, but for a chance of
-        outside/2 on each side."""
+        """The range of the estimate's error when the true sum is `total`, with probability
+        outside/2 left out on each side."""
 
     @abstractmethod
     def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
@@ -171,7 +171,7 @@ class Cell(ABC):
 
     @abstractmethod
     def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        """ln E[e^(θ·error)] of the estimate when the true sum is `total`; not finite where the
+        """ln E[e^(θ·error)] of the estimate when the true sum is `total`; not finite if the
         expectation is not."""
 
     def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
@@ -211,7 +211,7 @@ class Cell(ABC):
     @classmethod
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The cell behind `to_dict`."""
+        """The cell that `to_dict` describes."""
 
 
 class IndependentCell(Cell):
@@ -238,22 +238,22 @@ class IndependentCell(Cell):
 
     @abstractmethod
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """How many +1 and −1 users send in all, of whom `tally[x]` hold x.
+        """How many +1 and −1 all users send together, if `tally[x]` of them have the value x.
 
-        Ensures: the law of the sum of `randomize` over these users, at a cost that does not grow
-        with their number.
+        Ensures: the distribution of the sum of `randomize` over these users, at a cost that does
+        not grow with their number.
         """
 
     @abstractmethod
     def aggregate_copies(
         self, ones: Counts, users: int, entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
-        """`aggregate` for many copies of a cell for 0 and 1: in copy b, `ones[b]` of the users hold
-        1 and the others 0."""
+        """`aggregate` for many copies of a cell for 0 and 1: in copy b, `ones[b]` of the users have
+        the value 1 and the others 0."""
 
     @abstractmethod
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """Messages that bring the noise of `absent` missing users, for each of the copies.
+        """Messages that replace the noise of `absent` missing users, for each of the copies.
 
         Ensures: an exact draw, never repeated, with which the estimate counts `absent_value` for
         each of them; at most `most_messages` per missing user and copy.
@@ -262,18 +262,19 @@ class IndependentCell(Cell):
     def checked_tally(self, tally: Counts) -> int:
         """How many users a tally counts; refuses one that does not fit the values 0..D."""
         if tally.shape != (self.largest + 1,) or (tally < 0).any():
-            raise ValueOutOfRange(f"A tally holds one count for each value 0..{self.largest}.")
+            raise ValueOutOfRange(f"A tally needs one count for each value 0..{self.largest}.")
         return int(tally.sum())
 
     @property
     @abstractmethod
     def most_messages(self) -> int | None:
-        """What a user sends at most; None where there is no such number."""
+        """The most messages that a user sends; None if there is no limit."""
 
     @abstractmethod
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
-        """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
-        a + a sum of independent draws of these laws, in stochastic order."""
+        """(a, laws): in `copies` copies, at most one with a value other than 0, the number of
+        messages of a user is stochastically at most a + a sum of independent draws from these
+        laws."""
 
 
 def independent_cell(cell: Cell) -> IndependentCell:
@@ -295,7 +296,7 @@ class Member:
 
     cell: Cell
     copies: int
-    """How many there are; at most one of them holds a value, the others 0."""
+    """How many there are; at most one of them has a value other than 0."""
     up: Fraction
     """ε that a change upwards may cost; the certificate proves it."""
     down: Fraction
@@ -303,9 +304,8 @@ class Member:
 
 
 class CellGroup(ABC):
-    """What a user draws at once, and what a report must hold for it.
-
-    What a user holds in all cells of the group is one number, its code, below `codes`.
+    """What a user draws at once, and how long a report must be for it. A user's values in all cells
+    of the group are one number below `codes`: its code.
     """
 
     independent: ClassVar[bool] = True
@@ -317,12 +317,12 @@ class CellGroup(ABC):
         """The cells, in the order of their counters."""
 
     replacement_rule: ClassVar[str] = "up + down"
-    """How `replacement_loss` follows from the members' losses, in words."""
+    """In words, how `replacement_loss` follows from the members' losses."""
 
     @property
     def replacement_loss(self) -> Fraction:
-        """What replacing one code by another costs, if every cell costs what its `Member` allows:
-        one bucket goes down and one goes up."""
+        """What replacing one code by another costs if every cell costs what its `Member` allows: by
+        default, one bucket goes down and one goes up."""
         return sum((member.up + member.down for member in self.members), start=Fraction(0))
 
     @property
@@ -337,7 +337,7 @@ class CellGroup(ABC):
 
     @abstractmethod
     def held(self, codes: Values, counter: int) -> Values:
-        """What users with these codes hold in one of the counters."""
+        """The values of users with these codes in one of the counters."""
 
     # The randomizer: how many +1 and −1 each counter gets
 
@@ -354,24 +354,24 @@ class CellGroup(ABC):
 
     @abstractmethod
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """The messages of users of whom `tally[c]` have the code c, added up.
+        """The messages of all users added up, if `tally[c]` of them have the code c.
 
         Ensures: the law of `randomize_total`, at a cost that does not grow with the users.
         """
 
     @abstractmethod
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """Messages that bring the noise of `absent` missing users.
+        """Messages that replace the noise of `absent` missing users.
 
         Ensures: an exact draw, never repeated, with which the estimate counts the `absent_value` of
         every cell for each of them; at most `most_messages` per missing user.
         """
 
-    # What a report must hold
+    # The size of a report
 
     def messages_per_user(self) -> arb:
-        """The expected messages of a user; of equal cells one holds the largest value, the others
-        0."""
+        """The expected number of messages of a user with the largest value in one of the equal
+        cells."""
         return sum(
             (
                 member.cell.messages_per_user()
@@ -384,30 +384,30 @@ class CellGroup(ABC):
     @property
     @abstractmethod
     def most_messages(self) -> int | None:
-        """What a user sends at most; None where there is no such number."""
+        """The most messages that a user sends; None if there is no limit."""
 
     @abstractmethod
     def message_laws(self) -> tuple[int, list[MessageLaw]] | None:
-        """(a, laws): a user sends at most a + a sum of independent draws of these laws. None where
-        nothing is gained by it: `most_messages` is hardly more than a user sends on average."""
+        """(a, laws): a user sends at most a + a sum of independent draws of these laws. None if
+        there is nothing to gain, because `most_messages` is hardly above the average."""
 
     # The analyzer
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats | None:
-        """ln E[e^(θ·X)] of all messages together less their mean, of `users` users of whom
-        `holders` have a value; None where counters are independent, and their own laws tell."""
+        """ln E[e^(θ·X)] of all messages together less their mean, from `users` users, `holders` of
+        whom have a value; None if the counters are independent, so that their own laws suffice."""
         return None
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
-        """At most what drawing the cells at once adds to the variance of one user's share of the
-        sum of their estimates with these weights."""
+        """An upper bound on what drawing the cells at once adds to the variance of one user's share
+        of the weighted sum of their estimates."""
         return Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Copies(CellGroup):
-    """Copies of a cell, of which a user holds a value in one and 0 in all others; with one copy, a
-    single cell. The code is the number of that copy times D + 1, plus the value."""
+    """Copies of a cell: a user has a value in one and 0 in all others (with one copy, a single
+    cell). The code is the number of that copy times D + 1, plus the value."""
 
     cell: IndependentCell
     copies: int = 1
@@ -447,7 +447,7 @@ class Copies(CellGroup):
 
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         held = tally.reshape(self.copies, -1).copy()
-        held[:, 0] += tally.sum() - held.sum(axis=1)  # the users who hold a value elsewhere
+        held[:, 0] += tally.sum() - held.sum(axis=1)  # the users with a value in another copy
         return _columns([self.cell.aggregate(row, entropy) for row in held])
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
@@ -464,7 +464,7 @@ class Copies(CellGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets(Copies):
-    """Copies of a cell for 0 and 1, of which a user holds 1 in one: the code is its number."""
+    """Copies of a cell for 0 and 1: a user has a 1 in one of them, whose number is the code."""
 
     @classmethod
     def of(cls, cell: IndependentCell, buckets: int, up: Fraction, down: Fraction) -> Buckets:
@@ -487,7 +487,7 @@ class Buckets(Copies):
     def aggregate_with(
         self, tally: Counts, without: int, entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
-        """`aggregate` where `without` further users hold 1 in none of the copies."""
+        """`aggregate` with `without` further users who have a 1 in none of the copies."""
         return self.cell.aggregate_copies(tally, int(tally.sum()) + without, entropy)
 
 
@@ -498,18 +498,18 @@ def _columns(sent: Sequence[tuple[int, int]]) -> tuple[Counts, Counts]:
 
 
 def one_by_one(cells: Sequence[IndependentCell]) -> tuple[CellGroup, ...]:
-    """Cells that are drawn on their own, each with the same loss in both directions."""
+    """Groups of independently drawn cells, each with the same loss in both directions."""
     return tuple(Copies(cell=cell, up=cell.up_loss, down=cell.up_loss) for cell in cells)
 
 
 class Proof(Protocol):
-    """What was shown about a cell."""
+    """What was proved about a cell."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The proof as a certificate holds it."""
+        """The proof as it appears in a certificate."""
 
     def summary(self) -> str:
-        """Where the proof is tightest, for people."""
+        """Where the proof is tightest, for people to read."""
 
     def claims(self) -> dict[str, Any]:
         """The part of `to_dict` that every correct proof of the same cell agrees on."""

@@ -1,9 +1,9 @@
-"""Digits of a real sum: which radices to look at, and how points of a search are judged (MATH §9).
+"""Digits of a real sum: which radices to try, and how the points of a search are rated (MATH §9).
 
 For a given radix the unknowns are each digit's share of ε and of the error, and how many values the
-public dither has. The cost of a point is a formula, so that thousands of points are judged at once:
-all corners of a cube around the best point, which shrinks when none of them is better; then the
-dither is chosen again. Floats that propose, never decide.
+public dither has. The cost of a point is a formula, so thousands of points are rated at once: all
+corners of a cube around the best point, which shrinks when none of them is better. Then the dither
+is chosen again. These floats only propose; they decide nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from shuffledp.numbers.special import Floats
 
 DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4
-"""That a search looks at."""
+"""The bases and the number of digits that a search tries."""
 DITHERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
-"""Numbers of dither values that are looked at; more hardly lower the error any further."""
+"""The numbers of dither values that are tried; more would hardly reduce the error."""
 LARGEST_LATER_BASE = 9
 COARSE_STEP, FINEST_STEP = 0.1, 1e-3
-"""Of a search: below the one the dither is not chosen anew, below the other nothing is won."""
-MOST_CORNERS = 2187  # of a cube; in more dimensions the axes alone are tried
+"""Steps of a search: below the first the dither stays fixed; the search ends at the second."""
+MOST_CORNERS = 2187  # of a cube; in more dimensions only the axes are tried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +44,16 @@ class SumTarget:
     epsilon: Fraction
     mse: Fraction
     relative: Fraction | None = None
-    """With R here, the error allowed is mse + (R · true sum)² (the paper's cell only)."""
+    """R: if given, the allowed error is mse + (R · true sum)² (the paper's cell only)."""
     padded: bool = False
     """Whether messages are counted in a padded report, or on average."""
     radix: tuple[int, ...] | None = None
-    """The digits to take, or None where the search may choose them."""
+    """The digits, or None if the search should choose them."""
     dither: int | None = None
-    """How many values the public dither has, or None where the search may choose it."""
+    """How many values the public dither has, or None if the search should choose."""
 
     def dithers(self, points: int) -> list[int]:
-        """The numbers of dither values to look at, on a grid of `points` points."""
+        """The numbers of dither values to try, on a grid of `points` points."""
         if self.dither is not None:
             return [self.dither]
         return [dither for dither in DITHERS if points * dither <= FINEST_GRID]
@@ -64,7 +64,7 @@ class SumTarget:
 
 
 def radices(task: SumTarget) -> Iterable[tuple[int, ...]]:
-    """Mixed radices, large bases first, whose rounding takes a fair part of the error."""
+    """Mixed radices, large bases first, whose rounding takes a reasonable part of the error."""
     if task.radix is not None:
         yield task.radix
         return
@@ -99,7 +99,7 @@ class DigitCosts(ABC):
         self.left: float | Floats = float(self.lefts[0])
 
     def take_dither(self, point: Floats) -> float:
-        """Takes the number of dither values that is cheapest at a point; gives its cost."""
+        """Chooses the cheapest number of dither values at a point and returns its cost."""
         self.left = self.lefts
         costs = self.cost(np.repeat(point[None, :], len(self.dithers), axis=0)) + self.counters
         best = int(np.argmin(costs))
@@ -117,7 +117,7 @@ class DigitCosts(ABC):
 
     @abstractmethod
     def cost(self, points: Floats) -> Floats:
-        """Messages to the cells, counted as the task says; ∞ where the error is exceeded."""
+        """Messages to the cells, counted as the task says; ∞ if the error is exceeded."""
 
     def equal_start(self) -> Floats:
         """ln of shares of ε that follow the digits' weight in the sum."""
@@ -154,8 +154,8 @@ def _moves(size: int) -> Floats:
 
 
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
-    """The cheapest point found in `rounds` rounds, from the usual start, and what it costs with the
-    public counter; `costs` has its number of dither values then."""
+    """The cheapest point found in `rounds` rounds, from the usual start, and its cost with the
+    public counter; `costs` then has its number of dither values."""
     moves = _moves(costs.size)
     point, step = costs.start(), 0.8
     best = costs.take_dither(point)
@@ -193,8 +193,8 @@ def best_radices(
     costs_of: Callable[[SumTarget, tuple[int, ...]], Costs],
     rounds: Sequence[tuple[int, int]],
 ) -> list[Costs]:
-    """The radices that look best, the cheapest first: all of them at a glance, the better ones more
-    closely. `rounds` says how closely, and how many stay; those that miss the error never do."""
+    """The best radices, the cheapest first. All are rated roughly, the better ones more precisely:
+    `rounds` says how precisely, and how many remain. Radices that miss the error are dropped."""
     rough = [(0.0, costs_of(task, radix)) for radix in radices(task)]
     for steps, kept in rounds:
         found = [(search(costs, steps)[0], costs) for _, costs in rough]

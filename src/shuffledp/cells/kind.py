@@ -1,4 +1,4 @@
-"""What a kind of cell brings: each folder beside this file describes its kind by a `CellKind`."""
+"""`CellKind`, which describes a kind of cell; each folder next to this file defines one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Prover = Callable[[Any, Fraction, Fraction, Callable[[int], None] | None], Proof
 """(cell, up, down, progress) → the proof that a change upwards costs at most `up`, and one
 downwards at most `down`.
 
-Ensures: returns only if that was shown; raises `PrivacyViolation` with a witness where it fails,
-`Undecided` where the precision limit comes first."""
+Ensures: returns only if that was proved; raises `PrivacyViolation` with a witness if it fails,
+`Undecided` if the precision limit is reached first."""
 GroupOfBuckets = Callable[[Any, int, Fraction, Fraction], CellGroup]
-"""(cell, buckets, up, down) → that many equal cells, of which a user holds 1 in one."""
+"""(cell, buckets, up, down) → `buckets` equal cells; a user has a 1 in one of them."""
 GroupsOfDigits = Callable[[Any], Sequence[CellGroup]]
-"""A sum's cells, one per digit → what is drawn at once, in their order."""
+"""A sum's cells, one per digit → the groups that are drawn at once, in their order."""
 
-# Searches get what is already found: they may give None as soon as they cannot find anything
-# better. `messages` is None, or the most messages that are allowed; then the error is made least.
-# They raise `PlanningError` where nothing is found at all.
+# Searches get the best result so far and may return None as soon as they cannot improve on it. If
+# `messages` is given, it limits the messages, and the error is minimised. Searches raise
+# `PlanningError` if they find nothing at all.
 CellSearch = Callable[[CellTarget, float | None, FoundCells | None], FoundCells | None]
 BucketSearch = Callable[
     [Fraction, CellTarget, float | None, int, FoundCells | None], FoundCells | None
 ]
-"""For equal cells, of which one may go up and one down at ε (the first argument) in all."""
+"""For equal cells; one may go up and one down, at ε (the first argument) in total."""
 DigitSearch = Callable[[SumTarget, float | None, FoundCells | None], FoundCells | None]
 
 
@@ -40,15 +40,15 @@ class CellKind:
 
     cell: type[Cell]
     schema: Record
-    """What the JSON of a cell may hold."""
+    """The JSON schema of a cell."""
     prove: Prover
     chosen_by: str
-    """The planners' argument `cell` that allows it, beside "best"."""
+    """The planners' argument `cell` that allows it, in addition to "best"."""
     by_name: bool = False
     """Whether only that argument allows it."""
     buckets: GroupOfBuckets = Buckets.of
     digits: GroupsOfDigits = one_by_one
-    """What is drawn at once; the defaults refuse cells that are not independent of each other."""
+    """How groups are made; the defaults refuse cells that are not independent of each other."""
     search_cell: CellSearch | None = None
     search_buckets: BucketSearch | None = None
     search_digits: DigitSearch | None = None

@@ -1,4 +1,4 @@
-"""Every kind of cell: a new one is a folder beside this file and a line here."""
+"""All kinds of cells. To add one, add a folder next to this file and a line here."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ KINDS: dict[str, CellKind] = {
 """Every kind of cell by its name in JSON, in the order in which planners try them."""
 
 CELL = Tagged("kind", {kind.name: kind.schema for kind in KINDS.values()})
-"""What the JSON of a cell may hold."""
+"""The JSON schema of a cell."""
 
 
 def cell_from_dict(data: Mapping[str, Any]) -> Cell:
-    """The cell behind `Cell.to_dict`."""
+    """The cell that `Cell.to_dict` describes."""
     kind = KINDS.get(data["kind"])
     if kind is None:
         raise ParameterError(
@@ -45,13 +45,13 @@ def cell_from_dict(data: Mapping[str, Any]) -> Cell:
 
 
 def group_of_buckets(cell: Cell, buckets: int, up: Fraction, down: Fraction) -> CellGroup:
-    """As many equal cells as there are buckets, of which a user holds 1 in one; a change upwards
-    may cost `up`, one downwards `down`."""
+    """One equal cell per bucket; a user has a 1 in one of them. A change upwards may cost `up`, one
+    downwards `down`."""
     return KINDS[cell.kind].buckets(cell, buckets, up, down)
 
 
 def groups_of_digits(cells: Sequence[Cell]) -> tuple[CellGroup, ...]:
-    """What is drawn at once of a sum's cells, one per digit, in their order."""
+    """The groups of a sum's cells (one per digit, in their order) that are drawn at once."""
     kinds = {KINDS[cell.kind].digits for cell in cells}
     if len(kinds) > 1:
         raise ParameterError("Cells that share their way up cannot be mixed with others.")
@@ -64,8 +64,8 @@ def prove(
 ) -> Proof:
     """The proof that changing one user's value upwards costs at most `up`, downwards `down`.
 
-    Ensures: returns only if that was shown; raises `PrivacyViolation` with a witness where it
-    fails, `Undecided` where the precision limit comes first.
+    Ensures: returns only if that was proved; raises `PrivacyViolation` with a witness if it fails,
+    `Undecided` if the precision limit is reached first.
     """
     return KINDS[cell.kind].prove(cell, up, down, progress)
 
@@ -91,8 +91,8 @@ def search_buckets(
     *,
     independent: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket, of which one may go up and one down at ε in all; with `independent`,
-    only of kinds whose buckets are independent of each other."""
+    """The cell of each bucket; a replacement moves one up and one down, at ε in total. With
+    `independent`, only kinds whose buckets are independent of each other are tried."""
 
     def search_of(kind: CellKind) -> Search | None:
         if kind.search_buckets is None or (independent and not kind.independent_buckets):
@@ -103,7 +103,7 @@ def search_buckets(
 
 
 def _at_count(target: CellTarget, found: FoundCells) -> FoundCells:
-    """What was found, with the error at the count that the target names."""
+    """The result of a search, with the error at the target's count."""
     if target.error_at is None:
         return found
     count = min(target.error_at, target.expected)
@@ -128,9 +128,8 @@ def _best(
     search_of: Callable[[CellKind], Search | None],
     judged: Callable[[FoundCells], FoundCells] = lambda found: found,
 ) -> FoundCells:
-    """What costs fewest messages or, within a number of messages, errs least.
-
-    Raises the last search's `PlanningError` where no search finds anything.
+    """The result with the fewest messages or, within a number of messages, with the least error.
+    Raises the last search's `PlanningError` if no search finds anything.
     """
     choice, least_error = checked_cell_choice(cell), messages is not None
     refusal: PlanningError | None = None

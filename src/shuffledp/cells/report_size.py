@@ -1,8 +1,7 @@
-"""K, the number of messages that every report of a protocol carries, so that its size says nothing.
-
-Where every cell is bounded, K may be the most that a user can send: nothing is ever drawn again,
-and the guarantee is exact. Otherwise K comes from the exact tail of the number of messages: a user
-needs more with probability at most 2⁻⁶⁴ over a whole batch, and then draws again.
+"""K, the number of messages that every report of a protocol carries, so that its size reveals
+nothing. If every cell is bounded, K may be the most that a user can send; then nothing is ever
+drawn again, and the guarantee is exact. Otherwise K comes from the exact tail of the number of
+messages: a user needs more with probability at most 2⁻⁶⁴ over a whole batch, and then draws again.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ Groups = tuple[CellGroup, ...]
 
 
 def most_messages(groups: Sequence[CellGroup]) -> int | None:
-    """The most that a user can send; None where a group has no such number."""
+    """The most messages that a user can send; None if a group has no limit."""
     found = [group.most_messages for group in groups]
     known = [most for most in found if most is not None]
     return sum(known) if len(known) == len(found) else None
 
 
 def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]] | None:
-    """(a, laws): a user sends at most a + a sum of independent draws of these laws; None where a
-    group has none, for its largest number of messages is hardly more than the usual one."""
+    """(a, laws): a user sends at most a + a sum of independent draws of these laws; None if a group
+    has no such bound, because its longest report is hardly longer than the average."""
     found = [group.message_laws() for group in groups]
     known = [part for part in found if part is not None]
     if len(known) < len(found):
@@ -39,7 +38,7 @@ def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]] | 
 
 @lru_cache(maxsize=64)
 def reserve_size(groups: Groups, reports: int) -> int | None:
-    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴; None where the
+    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴; None if the
     groups have exact padding only.
 
     Ensures: reports · P(a user sends more than K) ≤ 2⁻⁶⁴, whatever the values, in ball arithmetic.
@@ -49,7 +48,7 @@ def reserve_size(groups: Groups, reports: int) -> int | None:
 
 
 def best_padding(groups: Groups, reports: int) -> str:
-    """Exact padding where it is possible at less than twice the size of a reserve."""
+    """Exact padding if it needs less than twice as many messages as a reserve."""
     most = most_messages(groups)
     if most is None:
         return RESERVE
@@ -77,8 +76,8 @@ def padded_size(groups: Groups, reports: int, padding: str | None = None) -> int
 
 
 def promise(padding: str, *, full_top_up: bool = False) -> str:
-    """Which guarantee reports with this padding keep, in words; `full_top_up` where the shuffler
-    adds a full set of noise, padded in the same way, to every batch."""
+    """In words, the guarantee of reports with this padding; `full_top_up` if the shuffler adds a
+    full set of noise, padded in the same way, to every batch."""
     if padding == EXACT:
         return "pure ε-differential privacy in the shuffle model"
     if full_top_up:

@@ -1,4 +1,4 @@
-"""What a cell must achieve, and what a search for one finds."""
+"""The target of a search for a cell, and its result."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class CellTarget:
     """What a cell must achieve."""
 
     users: int
-    """Reports that are guaranteed: they carry the whole noise."""
+    """The guaranteed number of reports; together they contain all the noise."""
     expected: int
-    """Reports that may come: the error must hold for them."""
+    """The expected number of reports, for which the error must hold."""
     largest: int
     up: Fraction
     """What a larger value instead of a smaller one may cost."""
@@ -34,12 +34,12 @@ class CellTarget:
     relative: Fraction | None = None
     """… or, with R here, mse + (R · true sum)² for every true sum (the paper's cell only)."""
     stand_in: int = 0
-    """What a muted user is taken to hold (the paper's cell only)."""
+    """The value assumed for a muted user (the paper's cell only)."""
     error_at: int | None = None
-    """The true count at which the error counts, instead of the worst one (buckets only)."""
+    """The true count at which the error is measured, instead of the worst one (buckets only)."""
     padded: int = 0
-    """How many copies share a padded report, whose size then counts; with 0, the messages of one
-    copy count on average."""
+    """How many copies share a padded report, whose size is minimised; 0 minimises the average
+    number of messages of one copy."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.users <= self.expected or self.largest < 1:
@@ -49,7 +49,7 @@ class CellTarget:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The largest value and what a muted user is taken to hold."""
+        """The largest value, and the value assumed for a muted user."""
         return self.largest, self.stand_in
 
 
@@ -59,25 +59,25 @@ class FoundCells:
 
     cells: tuple[Cell, ...]
     mse: Fraction
-    """The error that the search kept to."""
+    """The error that the search met."""
     cost: float
-    """What the target counts: a padded report's messages, or a user's on average."""
+    """The cost as the target counts it: a padded report's messages, or a user's on average."""
     dither: int = 1
     """How many values the public dither of a sum by digits has."""
 
     @property
     def cell(self) -> Cell:
-        """The one cell, where there is only one."""
+        """The cell, if there is only one."""
         (cell,) = self.cells
         return cell
 
     def beats(self, other: FoundCells, least_error: bool) -> bool:
-        """Whether it costs fewer messages, or with `least_error` errs less."""
+        """Whether it costs fewer messages or, with `least_error`, has a smaller error."""
         return self.mse < other.mse if least_error else self.cost < other.cost
 
 
 def checked_cell_choice(cell: object) -> str:
-    """The planners' argument `cell`, or a refusal."""
+    """Checks the planners' argument `cell`."""
     if cell not in CELL_CHOICES:
         raise ParameterError(f"cell must be one of {', '.join(CELL_CHOICES)}.")
     return str(cell)

@@ -18,7 +18,7 @@ from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.uniform import uniform_whole
 
 TOKENS_AT_ONCE = 1 << 22
-"""About how many tokens are held at the same time."""
+"""About how many tokens are in memory at the same time."""
 
 
 class Urn(Protocol):
@@ -49,7 +49,7 @@ def urn(cell: Urn, count: int, entropy: Entropy) -> list[int]:
 
 def urns(cell: Urn, sizes: Counts, entropy: Entropy) -> tuple[Counts, Counts]:
     """(urn, bucket) of every token of many urns, `sizes[u]` tokens in the urn u."""
-    order = np.argsort(-sizes, kind="stable")  # those that go on are always the first ones
+    order = np.argsort(-sizes, kind="stable")  # urns that continue always come first
     ordered = sizes[order]
     longest = int(ordered[0]) if ordered.size else 0
     going = np.searchsorted(-ordered, -np.arange(1, longest + 1), side="right")
@@ -79,8 +79,8 @@ def dealt(cell: Urn, sizes: Sequence[tuple[int, int]], entropy: Entropy) -> Coun
 def urn_masses(
     cell: Urn, cut: int, together: int, r: Any, beta: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Of some buckets together, the masses of the tokens that fall there: of a noise of at most
-    `cut` tokens (0..cut), and of cut + 1 tokens (0..cut+1), in the arithmetic of `r` and `beta`."""
+    """The distribution of the tokens in some buckets together, for a noise of at most `cut` tokens
+    (0..cut) and for cut + 1 tokens (0..cut+1), in the arithmetic of `r` and `beta`."""
     own, others = [r / r], [r / r]  # c_k here and in the other buckets
     here, rest = together * r, (cell.buckets - together) * r
     for k in range(cut + 1):

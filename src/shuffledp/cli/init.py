@@ -136,9 +136,9 @@ def next_steps(organisation: Organisation, said: Introduction) -> list[str]:
     folder = organisation.folder
     wanted = Folder(folder).missing()
     steps = [
-        f"{folder} holds the keys, tokens and settings of {organisation.name}, which runs the "
+        f"{folder} contains the keys, tokens and settings of {organisation.name}, which runs the "
         f"{' and the '.join(said.roles)}.",
-        f"Send {folder}/introduction.json to the other organisations; it holds no secret.",
+        f"Send {folder}/introduction.json to the other organisations; it contains no secrets.",
         f"You need the introduction of the {' and of the '.join(wanted)}.",
     ]
     if (folder / "tls").exists():
@@ -160,12 +160,12 @@ def run_start(args: argparse.Namespace) -> None:
     if missing:
         raise ParameterError(
             f"The introduction of {' and '.join(missing)} is missing; ask that organisation for "
-            "its introduction.json, and give it with --with."
+            "its introduction.json, and pass it with --with."
         )
     if args.rehearse and "collector" not in folder.own.roles:
         raise ParameterError("Only the collector can rehearse; leave --rehearse out.")
     if folder.server is None:
-        note(args, f"{folder.path}/policy.json holds the keys that devices pin.")
+        note(args, f"{folder.path}/policy.json contains the keys that devices pin.")
         if args.rehearse:
             run_rehearse(args)
         return

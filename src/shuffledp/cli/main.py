@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses all arguments, so that an error is about the command that was meant."""
+        """Parses all arguments, so that an error refers to the intended command."""
         self._given = list(args or ())
         if self._below is not None:
             self._check_command()
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {close[0]}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
-        """Prints one sentence, with what was probably meant, and exits with code 2."""
+        """Prints one sentence, with a suggestion if there is one, and exits with code 2."""
         known = [name for one in self._actions for name in one.option_strings]
         options = (word.partition("=")[0] for word in self._given if word.startswith("--"))
         wrong = ((word, self._meant(word, known)) for word in options if word not in known)
@@ -130,7 +130,7 @@ COMMANDS = (
     "completion",
     "version",
 )
-"""Modules beside this one, each with `add_to(commands)`."""
+"""Modules next to this one, each with `add_to(commands)`."""
 
 GROUPS = {
     "without writing code": ("studio",),

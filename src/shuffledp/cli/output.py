@@ -65,8 +65,8 @@ Commands = Any  # argparse's sub-parsers; their type has no public name
 
 def console(to_error: bool = False) -> Console:
     """Standard output (or error) as a rich console, 80 columns wide if it is not a terminal, with
-    colours on a terminal unless NO_COLOR is set. Brackets are printed as they are: names that
-    others chose are never markup."""
+    colours on a terminal unless NO_COLOR is set. Brackets are printed unchanged: names chosen by
+    others are never markup."""
     from rich.console import Console
 
     class PlainConsole(Console):
@@ -119,7 +119,7 @@ def add_loudness(parser: argparse.ArgumentParser) -> None:
         "--verbose",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="also show what is done, how long it takes, and where an error came from",
+        help="also show each step, how long it takes, and where an error came from",
     )
 
 
@@ -277,7 +277,7 @@ def read_key_text(path: str, name: str, printed_by: str) -> str:
     data = read_json(path)
     text = data.get(name) if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise ParameterError(f"{path} holds no {name}; use what `shuffledp {printed_by}` prints.")
+        raise ParameterError(f"{path} has no {name}; use what `shuffledp {printed_by}` prints.")
     return text
 
 

@@ -74,7 +74,7 @@ def _add_query(queries: Commands, query: AnyQuery) -> None:
 
 
 def planned_arguments(query: AnyQuery) -> list[Argument]:
-    """The arguments of a query that its planner takes, those of the planner alone, and targets."""
+    """The query's arguments that its planner takes, the planner's other arguments, and targets."""
     said = query.declaration
     assert said.planner is not None
     takes = inspect.signature(said.planner).parameters
@@ -98,11 +98,11 @@ def make_plan(args: argparse.Namespace, query: AnyQuery) -> AnyPlan:
     for name in TARGETS:
         if name in asked and name not in query.planned_for:
             raise ParameterError(
-                f"{query.name} is planned for {query.possible_targets()}; drop "
+                f"{query.name} can be planned for {query.possible_targets()}; drop "
                 f"--{name.replace('_', '-')}."
             )
     if args.epsilon is None and not said.finds_epsilon:
-        raise ParameterError(f"{query.name} is planned for an epsilon; give one with --epsilon.")
+        raise ParameterError(f"{query.name} needs an epsilon; set one with --epsilon.")
     for name, text in said.plan_defaults.items():
         option = next(one.option for one in arguments(query) if one.name == name)
         asked.setdefault(name, option.read(text) if option.read else text)
@@ -112,7 +112,7 @@ def make_plan(args: argparse.Namespace, query: AnyQuery) -> AnyPlan:
 
 
 def _cell_and_padding(args: argparse.Namespace, query: AnyQuery) -> dict[str, Any]:
-    """The options `--cell` and `--padded`, where the planner has a choice."""
+    """The options `--cell` and `--padded`, if the planner has them."""
     planner = query.declaration.planner
     assert planner is not None
     if "padded" in inspect.signature(planner).parameters:
@@ -147,6 +147,6 @@ def plan_table(plan: AnyPlan, *, verbose: bool = False) -> Any:
         rows.append(("theorems", machine_checked(plan.certificate)))
     if plan.report_size > MOST_REPORT_SIZE:
         rows.append(
-            ("warning", f"a report of the service holds at most {MOST_REPORT_SIZE:,} messages")
+            ("warning", f"a report of the service has at most {MOST_REPORT_SIZE:,} messages")
         )
     return facts(f"Plan: {plan.protocol.query}", rows)

@@ -76,8 +76,8 @@ def _asked(args: argparse.Namespace, query: AnyQuery) -> dict[str, Any]:
 
 
 def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[Any]:
-    """Labels as numbers or true/false where the column holds such; on Spark judged by the labels
-    themselves, because the column is not read here."""
+    """Labels as numbers or true/false if that is the column's type; on Spark the labels themselves
+    decide, because the column is not read here."""
     if not all(isinstance(label, str) for label in labels):
         return labels
     if args.engine == "spark":
@@ -88,7 +88,7 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
 
 
 def _source(args: argparse.Namespace) -> str | Source:
-    """The file, or what standard input holds."""
+    """The file, or the contents of standard input."""
     name = str(args.file)
     if name == STANDARD:
         if args.engine == "spark":
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace, query: AnyQuery) -> None:
     except (OSError, UnicodeError, MemoryError, ShuffleDPError) as error:
         why = getattr(error, "strerror", None) or str(error).rstrip(".") or "no memory is left"
         raise ShuffleDPError(
-            f"The result was paid for but not all of it was shown ({why}); the ledger keeps it: "
+            f"The ledger was charged, but the result was not fully shown ({why}). To see it again: "
             f"shuffledp ledger show {args.ledger} --entry last"
         ) from None
 

@@ -1,4 +1,4 @@
-"""Options of commands, made from the declarations of queries, and what was given for them."""
+"""Command-line options made from the declarations of queries, and their values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, get_args
 from shuffledp.queries.options import TARGETS, Argument, QueryOptions
 from shuffledp.queries.options import arguments as arguments_of
 
-TARGET_TITLE = "target (one; or an error with --relative-error beside it)"
+TARGET_TITLE = "target (one of these; --relative-error may be combined with an error)"
 
 TARGET_ARGUMENTS = [
     one for one in arguments_of(QueryOptions) if one.name in TARGETS and one.name != "expected"
@@ -81,7 +81,7 @@ def as_phrase(sentence: str) -> str:
 
 
 def given(args: argparse.Namespace, arguments: Iterable[Argument]) -> dict[str, Any]:
-    """The arguments that were given, by name, as a query or a planner takes them."""
+    """The arguments given on the command line, by name, as a query or a planner takes them."""
     found: dict[str, Any] = {}
     for one in arguments:
         value, read = getattr(args, one.name, None), one.option.read

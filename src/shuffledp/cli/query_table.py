@@ -1,4 +1,4 @@
-"""A query's result for the terminal: the answer first, then its privacy, then what it rests on."""
+"""A query's result for the terminal: the answer first, then its privacy, then the details."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTS = ("count", "histogram", "frequencies", "heavy-hitters")
 
 def result_table(result: Result, args: argparse.Namespace) -> Any:
     """The answer with its unit and interval, and its privacy; with -q the answer alone, with -v
-    also what it cost and what it rests on."""
+    also its cost and its assumptions."""
     from rich.console import Group
 
     answer = _one_number(result, args) if isinstance(result, Estimate) else _numbers(result, args)
@@ -39,7 +39,7 @@ def _privacy(result: Result) -> str:
 
 
 def _asked_for(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """The state of the ledger and the picture's file, if they were asked for."""
+    """The state of the ledger and the picture's file, if requested."""
     rows = []
     if args.ledger:
         left = shuffledp.Ledger(args.ledger).remaining()
@@ -81,7 +81,7 @@ def _one_number(result: Estimate, args: argparse.Namespace) -> Any:
 
 
 def _numbers(result: Result, args: argparse.Namespace) -> Any:
-    """Several numbers as a table; the first column is headed by what its names are."""
+    """Several numbers as a table; the heading of the first column says what its names are."""
     from rich.table import Table
     from rich.text import Text
 

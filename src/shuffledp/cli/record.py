@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def record_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The record of the file, whose certificate is proved again first."""
+    """The record of the file, after proving its certificate again."""
     data = read_json(args.file)
     said = Statement(
         intended_use=args.intended_use,

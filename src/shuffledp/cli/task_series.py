@@ -258,7 +258,7 @@ def _member(
 
 
 def _write(tasks: list[Task], folder: Path) -> list[Path]:
-    """Writes the task files; refuses a folder that holds task files already."""
+    """Writes the task files; refuses a folder that already contains task files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -266,7 +266,7 @@ def _write(tasks: list[Task], folder: Path) -> list[Path]:
             f"{folder} cannot be created ({error.strerror}); choose another folder."
         ) from None
     if any(folder.glob(f"*{SUFFIX}")):
-        raise ParameterError(f"{folder} already holds task files; choose another folder.")
+        raise ParameterError(f"{folder} already contains task files; choose another folder.")
     files = [folder / f"{place:04d}{SUFFIX}" for place in range(1, len(tasks) + 1)]
     for task, file in zip(tasks, files, strict=True):
         write_whole(str(file), task.canonical())
@@ -301,12 +301,12 @@ def read_series(folder: str) -> list[Task]:
     tasks = [read_task(str(file)) for file in sorted(Path(folder).glob(f"*{SUFFIX}"))]
     if not tasks:
         raise ParameterError(
-            f"{folder} holds no task files; use the folder that `task series` created."
+            f"{folder} contains no task files; use the folder that `task series` created."
         )
     found = {task.series_id for task in tasks}
     if len(found) > 1 or "" in found:
         raise ParameterError(
-            f"{folder} does not hold exactly the tasks of one series; use the folder as `task "
+            f"{folder} does not contain exactly the tasks of one series; use the folder as `task "
             "series` created it, or the id of the series."
         )
     return sorted(tasks, key=lambda task: task.not_before)

@@ -80,7 +80,7 @@ def _read(path: str) -> str:
         raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except UnicodeError:
         raise ParameterError(
-            f"{path} holds no token; use a text file with a token on its first line."
+            f"{path} contains no token; use a text file with a token on its first line."
         ) from None
 
 

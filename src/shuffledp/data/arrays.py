@@ -1,7 +1,6 @@
-"""Lists and NumPy arrays as columns: one type of values, and none missing.
-
-Every reader ends here or in `arrow.py`, so that the same table gives the same values, or the same
-refusal, whichever library holds it.
+"""Lists and NumPy arrays as columns with one type of values and none missing. Every reader ends
+here or in `arrow.py`, so a table has the same values, or is refused with the same error, whichever
+library it comes from.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from shuffledp.protocols.base import MOST_BUCKETS
 
 Values = NDArray[Any]
 ColumnType = Literal["truth", "whole", "real", "text", "date", "time", "instant", "other"]
-"""What a column holds: true/false, whole numbers, other numbers, texts, dates without a time, dates
-with one but no time zone, dates with both, or else."""
+"""The type of a column's values: true/false, whole numbers, other numbers, texts, dates without a
+time, dates with a time but no time zone, dates with both, or anything else."""
 
 MISSING = (
     "The column has missing values, but every row is one user with one value; fill or drop them."
 )
-MIXED = "The column mixes values of different types; give one type."
+MIXED = "The column mixes values of different types; use one type."
 NO_ROWS = "There are no rows; a protocol needs at least one user."
 UNKNOWN_TYPE = (
-    "The column holds values that are no true/false, numbers, texts or dates; convert them first."
+    "The column has values other than true/false, numbers, texts and dates; convert them first."
 )
 KINDS: dict[str, ColumnType] = {
     "b": "truth",
@@ -49,14 +48,14 @@ MISSING_TYPES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 
 
 def array_type(values: Values) -> ColumnType:
-    """What an array holds, by its dtype."""
+    """The type of an array's values, from its dtype."""
     if values.dtype.kind in "M" and np.datetime_data(values.dtype)[0] in DAYS:
         return "date"
     return KINDS.get(values.dtype.kind, "other")
 
 
 def settled(values: Values) -> Values:
-    """The same values, signed where they fit; raises `DataError` if one is NaN or no time."""
+    """The same values, signed if they fit; raises `DataError` if one is NaN or NaT."""
     if values.dtype == np.uint64 and (not values.size or int(values.max()) < 2**63):
         return values.astype(np.int64)
     if values.dtype.kind in "f" and values.size and np.isnan(values.min()):
@@ -67,7 +66,7 @@ def settled(values: Values) -> Values:
 
 
 def from_array(array: Values) -> tuple[Values, ColumnType]:
-    """A NumPy array as a column: its values and what they are."""
+    """A NumPy array as a column: its values and their type."""
     if array.ndim != 1:
         raise DataError(f"One value per user is needed; an array of shape {array.shape} was given.")
     if isinstance(array, np.ma.MaskedArray):
@@ -86,10 +85,9 @@ def from_array(array: Values) -> tuple[Values, ColumnType]:
 
 
 def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
-    """Python objects as a column: their values and what they are.
-
-    Ensures: raises `DataError` where one is missing, where types are mixed (other than whole
-    numbers among reals) and where a whole number has more than 64 bits.
+    """Python objects as a column: their values and their type. Ensures: raises `DataError` if one
+    is missing, if types are mixed (other than whole numbers among reals) or if a whole number has
+    more than 64 bits.
     """
     if not len(values):
         raise DataError(NO_ROWS)
@@ -98,7 +96,7 @@ def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
         raise DataError(MISSING)
     if any(issubclass(kind, np.generic) for kind in types):
         return from_objects([_plain(value) for value in values])
-    if any(kind.__name__ == "Interval" for kind in types):  # of pandas.cut
+    if any(kind.__name__ == "Interval" for kind in types):  # from pandas.cut
         return from_objects([as_label(value) for value in values])
     if _has_nan(values, types):
         raise DataError(MISSING)
@@ -114,18 +112,19 @@ def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
 
 
 def _plain(value: object) -> object:
-    """The Python object behind a NumPy scalar."""
+    """The Python object for a NumPy scalar."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def as_labels(values: Iterable[object]) -> list[Any]:
-    """Labels as columns hold them; of too many one more than there may be, which is refused."""
+    """Labels in the form that columns use; stops one above the limit, so that too many are
+    refused."""
     labels = list(islice(values, MOST_BUCKETS + 1))
     return labels if {*map(type, labels)} <= {str, int, bool} else [as_label(one) for one in labels]
 
 
 def as_label(value: object) -> object:
-    """A label as texts and numbers have it: intervals of `pandas.cut` become their text."""
+    """A label as a text or a number: intervals of `pandas.cut` become their text."""
     value = _plain(value)
     return str(value) if type(value).__name__ == "Interval" else value
 
@@ -164,14 +163,14 @@ def _wholes(values: Sequence[Any]) -> tuple[Values, ColumnType]:
         return np.array(values, np.int64), "whole"
     if low >= 0 and high < 2**64:
         return np.array(values, np.uint64), "whole"
-    raise DataError("The column has whole numbers of more than 64 bits; give smaller ones.")
+    raise DataError("The column has whole numbers of more than 64 bits; use smaller ones.")
 
 
 def _reals(values: Sequence[Any]) -> tuple[Values, ColumnType]:
     try:
         return np.array([float(value) for value in values], np.float64), "real"
     except OverflowError:
-        raise DataError("The column has numbers that are too large; give smaller ones.") from None
+        raise DataError("The column has numbers that are too large; use smaller ones.") from None
 
 
 def _texts(values: Sequence[Any]) -> tuple[Values, ColumnType]:
@@ -183,10 +182,10 @@ def _dates(values: Sequence[Any]) -> tuple[Values, ColumnType]:
 
 
 def _times(values: Sequence[Any]) -> tuple[Values, ColumnType]:
-    """Dates with a time: all with a time zone, then in UTC, or all without."""
+    """Dates with a time, either all with a time zone (converted to UTC) or all without."""
     zoned = {value.tzinfo is not None for value in values}
     if len(zoned) > 1:
-        raise DataError("The column mixes times with and without a time zone; give one type.")
+        raise DataError("The column mixes times with and without a time zone; use one type.")
     if zoned == {False}:
         return np.array(values, "datetime64[us]"), "time"
     in_utc = [value.astimezone(dt.UTC).replace(tzinfo=None) for value in values]

@@ -1,4 +1,4 @@
-"""Arrow arrays as NumPy arrays: what data frames, files and Spark hand over."""
+"""Converts the Arrow arrays of data frames, files and Spark to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pyarrow() -> Any:
 
 
 def arrow_type(kind: Any) -> ColumnType:
-    """What a column holds, by its Arrow type."""
+    """The type of a column's values, from its Arrow type."""
     types = pyarrow().types
     if types.is_dictionary(kind):
         return arrow_type(kind.value_type)
@@ -63,8 +63,8 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
 
 
 def to_dictionary(chunk: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(different texts, each row's number among them) of an Arrow array of texts, also one that has
-    a dictionary already; raises `DataError` if a value is missing."""
+    """(different texts, each row's index into them) of an Arrow array of texts, which may already
+    be dictionary-encoded; raises `DataError` if a value is missing."""
     pa = pyarrow()
     if chunk.null_count:
         raise DataError(MISSING)
@@ -81,8 +81,8 @@ def to_dictionary(chunk: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def text_counts(chunk: Any) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-    """(different texts, how many rows hold each) of an Arrow array of texts; None where it has a
-    dictionary already. Raises `DataError` if a value is missing."""
+    """(different texts, how many rows have each) of an Arrow array of texts; None if it is already
+    dictionary-encoded. Raises `DataError` if a value is missing."""
     pa = pyarrow()
     if chunk.null_count:
         raise DataError(MISSING)

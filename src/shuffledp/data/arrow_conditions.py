@@ -30,7 +30,7 @@ from shuffledp.data.values import comparable
 from shuffledp.errors import DataError, ParameterError
 
 Where = str | Callable[[Any], Any]
-"""A condition on columns, or a function of the data that says true or false for each row."""
+"""A condition on columns, or a function of the data that returns true or false for each row."""
 NUMBERS: tuple[ColumnType, ...] = ("whole", "real")
 KERNELS = {
     "=": "equal",
@@ -43,13 +43,13 @@ KERNELS = {
 
 
 def kept_rows(where: Where, data: object, rows: int, file_format: FileFormat) -> NDArray[np.bool_]:
-    """Which of the rows fit a condition, or are true by a function of the data."""
+    """Which rows satisfy a condition or a function of the data."""
     if not isinstance(where, str):
         return _by_function(where, data, rows)
     condition = parsed(where)
     if isinstance(data, np.ndarray | list | tuple | range):
         raise ParameterError(
-            "A condition names columns, and a list or an array has none; give a DataFrame or a "
+            "A condition names columns, but a list or an array has none; pass a DataFrame or a "
             "file, or a function as where."
         )
     columns = {
@@ -58,7 +58,7 @@ def kept_rows(where: Where, data: object, rows: int, file_format: FileFormat) ->
     found = _compute().fill_null(_evaluated(condition, columns), False)
     kept = np.asarray(found, np.bool_)
     if len(kept) != rows:
-        raise DataError("where must say true or false for every row, and for no more.")
+        raise DataError("where must return exactly one true or false for every row.")
     return kept
 
 
@@ -71,7 +71,7 @@ def _compute() -> Any:
 
 def _by_function(where: Callable[[Any], Any], data: object, rows: int) -> NDArray[np.bool_]:
     if isinstance(data, str | Path | Source):
-        raise ParameterError("A file is filtered by a condition such as where=\"way = 'bus'\".")
+        raise ParameterError("For a file, where must be a condition such as \"way = 'bus'\".")
     said = where(data)
     check_index(data, said, "where")
     try:
@@ -79,12 +79,12 @@ def _by_function(where: Callable[[Any], Any], data: object, rows: int) -> NDArra
         kept = np.concatenate(list(column.batches()))
     except DataError as error:
         raise (
-            DataError("where gave missing values; say true or false for every row.")
+            DataError("where returned missing values; return true or false for every row.")
             if str(error) == MISSING
             else error
         ) from None
     if column.holds != "truth" or len(kept) != rows:
-        raise DataError("where must say true or false for every row, and for no more.")
+        raise DataError("where must return exactly one true or false for every row.")
     return kept.astype(np.bool_)
 
 
@@ -141,7 +141,7 @@ def _compared(column: Any, operator: str, value: Any) -> Any:
 
 
 def _whole(column: Any, one: Any) -> tuple[Any, Any]:
-    """A column of whole numbers and a type that holds both its values and a number."""
+    """A column of whole numbers, and a type that fits both its values and a number."""
     pa = pyarrow()
     if isinstance(one, int) and abs(one) < 2**63 and not pa.types.is_uint64(column.type):
         return column.cast(pa.int64()), pa.int64()
@@ -172,7 +172,7 @@ def check_kinds(one: ColumnType, other: ColumnType) -> None:
 
 
 def literal_of(value: Literal, holds: ColumnType, operator: str) -> bool | float | str | dt.date:
-    """A value of a condition in the kind of the column that it is compared with."""
+    """A value of a condition, converted to the type of the column that it is compared with."""
     if holds in NUMBERS:
         if isinstance(value, str | bool):
             raise ParameterError(
@@ -181,12 +181,12 @@ def literal_of(value: Literal, holds: ColumnType, operator: str) -> bool | float
             )
         return value if holds == "whole" else float(value)
     if holds == "truth" and operator not in ("=", "!="):
-        raise ParameterError("where compares true/false by size; use = or !=.")
+        raise ParameterError("where orders true/false values; use = or !=.")
     if holds == "text" and not isinstance(value, str):
         raise ParameterError(
-            "where compares a column of texts with something else; write texts in quotes, for "
+            "where compares a column of texts with another type; write texts in quotes, for "
             "example way = 'bus'."
         )
     if holds == "truth" and not isinstance(value, bool) and value not in (0, 1):
-        raise ParameterError("where compares true/false with something else; use true or false.")
+        raise ParameterError("where compares true/false with another type; use true or false.")
     return comparable(value, holds, "the value in where")

@@ -2,8 +2,8 @@
 copied.
 
 A source is a list or NumPy array, a Series or a DataFrame's column (pandas, Polars, PyArrow, DuckDB
-and whatever else narwhals knows), a CSV or Parquet file, or a folder of Parquet files; files are
-streamed. One row is one user. docs/data.md says what a column may hold.
+and anything else that narwhals supports), a CSV or Parquet file, or a folder of Parquet files;
+files are streamed. One row is one user. docs/data.md says which values a column may have.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from shuffledp.errors import DataError, ParameterError
 from shuffledp.extras import require
 
 READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "narwhals", "pyspark")
-"""Libraries whose frames are read as they are, though they offer an Arrow stream, too."""
+"""Libraries whose frames are read directly, although they also offer an Arrow stream."""
 STEP = 1 << 20
-"""Rows of an array that are looked at together."""
+"""How many rows of an array are processed together."""
 BLOCK = 1 << 16
-"""Rows that are counted together, or coded: as many as stay in the processor's cache."""
+"""How many rows are counted or coded together: as many as fit in the processor's cache."""
 
 
 class Counted(NamedTuple):
-    """Different values and how many rows hold each."""
+    """Different values and how many rows have each."""
 
     names: NDArray[Any]
     rows: NDArray[np.int64]
 
 
 class Coded(NamedTuple):
-    """Values as numbers of a dictionary."""
+    """Values as indices into a dictionary."""
 
     names: NDArray[Any]
-    """Different values; some may have no row."""
+    """Different values; some may not occur in any row."""
     codes: NDArray[Any]
-    """For each row, the number of its value."""
+    """For each row, the index of its value."""
 
     def counts(self) -> Counted:
-        """The values that have rows, and how many."""
+        """The values that occur, and how often."""
         rows = np.zeros(len(self.names), np.int64)
-        for at in range(0, len(self.codes), BLOCK):  # NumPy makes 64-bit numbers of each block
+        for at in range(0, len(self.codes), BLOCK):  # NumPy converts each block to 64-bit numbers
             rows += np.bincount(self.codes[at : at + BLOCK], minlength=len(rows))
         there = np.flatnonzero(rows)
         return Counted(self.names[there], rows[there])
@@ -67,15 +67,15 @@ class Coded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column: how many rows it has, what they hold, and its values batch by batch."""
+    """A column: its number of rows, the type of its values, and the values batch by batch."""
 
     rows: int
     holds: ColumnType
     batches: Callable[[], Iterator[NDArray[Any]]]
     chunks: Callable[[], Iterator[Any]] | None = None
-    """The same as Arrow arrays, in which values may be missing; None where it is not a file."""
+    """The same as Arrow arrays, in which values may be missing; None if it is not a file."""
     coded: Callable[[], Iterator[Coded]] | None = None
-    """The same with each different value once; None where values are not texts."""
+    """The same with each different value once; None if values are not texts."""
     counted: Callable[[], Iterator[Counted]] | None = None
     """How many rows have each value; None if `coded` is given. A value may occur several times."""
 
@@ -87,19 +87,19 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """How a text file is to be read, where it does not say so itself."""
+    """How to read a text file, if it does not say so itself."""
 
     encoding: str | None = None
     """The text encoding; UTF-8 by default."""
     delimiter: str | None = None
     """The delimiter; by default a comma, or a tab in .tsv files."""
     as_text: bool = False
-    """Take every value for a text, also where all look like numbers or dates."""
+    """Treat every value as a text, even if all look like numbers or dates."""
     fill: Any = None
-    """The value to use for every missing one, in any source; None: they are refused."""
+    """The replacement for missing values, in any source; None refuses them."""
 
     def refuse(self) -> None:
-        """Raises `ParameterError` where something was said about a source that is no text file."""
+        """Raises `ParameterError` if options were given for a source that is not a text file."""
         if self.encoding is not None or self.delimiter is not None:
             raise ParameterError(
                 "encoding and delimiter are for CSV files; leave them out for other data."
@@ -112,8 +112,8 @@ AS_IT_IS = FileFormat()
 def column_of(
     source: object, column: str | None = None, file_format: FileFormat = AS_IT_IS
 ) -> Column:
-    """The column behind a source. Its batches refuse missing values, which would be users without
-    a value."""
+    """The column of a source. Reading its batches raises an error for missing values, which would
+    be users without a value."""
     if isinstance(source, str | Path | Source):
         from shuffledp.data.files import file_column
 
@@ -145,8 +145,8 @@ def arrow_column(source: object, column: str, file_format: FileFormat = AS_IT_IS
 
 
 def settled_source(source: object) -> object:
-    """The data itself, or a table of it where it is an Arrow record batch or a stream, which can be
-    read once only."""
+    """The data itself, or a table of it if it is an Arrow record batch or a stream, which can be
+    read only once."""
     module, name = type(source).__module__.split(".")[0], type(source).__name__
     if module == "pyarrow" and name == "RecordBatch":
         return pyarrow().table(source)
@@ -162,21 +162,21 @@ def settled_source(source: object) -> object:
 
 
 def refuse_name(column: str | None) -> None:
-    """Refuses a column's name beside data that is one column already."""
+    """Refuses a column name if the data is already a single column."""
     if column is not None:
         raise ParameterError(
-            "A list, array or Series is one column already; leave column out, or give a DataFrame."
+            "A list, array or Series is already one column; leave column out, or pass a DataFrame."
         )
 
 
 def check_index(data: object, beside: object, name: str) -> None:
-    """Refuses a pandas Series beside pandas data with another index: taken by position, its rows
-    would go with other rows than those of the same index."""
+    """Refuses a pandas Series whose index differs from that of the data: matched by position, its
+    rows would be combined with the wrong rows."""
     indices = [one.index for one in (data, beside) if _is_pandas(one) and hasattr(one, "index")]
     if len(indices) == 2 and not indices[0].equals(indices[1]):
         raise ParameterError(
             f"The index of {name} differs from that of the data, so it is not clear which rows "
-            f"belong together; give {name} the same index, or name a column of the data."
+            f"belong together; use the same index for {name}, or name a column of the data."
         )
 
 
@@ -210,7 +210,7 @@ def _frame_series(source: object, column: str | None) -> Any:
         frame = nw.from_native(_as_series(source), allow_series=True)
     except TypeError:
         raise DataError(
-            f"A {type(source).__name__} is no column; give a list, a NumPy array, a Series, "
+            f"A {type(source).__name__} is not a column; pass a list, a NumPy array, a Series, "
             "a DataFrame with column=, or the path of a CSV or Parquet file."
         ) from None
     if isinstance(frame, nw.Series):
@@ -225,7 +225,8 @@ def _frame_series(source: object, column: str | None) -> Any:
 
 
 def _as_series(source: Any) -> Any:
-    """A pandas Categorical or Index, or a single Arrow array, as a Series; all else as it is."""
+    """A pandas Categorical or Index, or a single Arrow array, as a Series; anything else
+    unchanged."""
     module, name = type(source).__module__.split(".")[0], type(source).__name__
     if module == "pandas" and (name == "Categorical" or name.endswith("Index")):
         import pandas as pd
@@ -237,7 +238,7 @@ def _as_series(source: Any) -> Any:
 
 
 def _check_names(source: Any) -> None:
-    """Refuses a frame whose columns' names are no texts, or not all different."""
+    """Refuses a frame whose column names are not texts or not all different."""
     module = type(source).__module__.split(".")[0]
     found: Any = None
     if module == "pandas":
@@ -247,7 +248,7 @@ def _check_names(source: Any) -> None:
     names = [] if found is None else list(found)
     if not all(isinstance(name, str) for name in names):
         raise ParameterError(
-            "The columns' names must be texts; rename them, for example with "
+            "Column names must be texts; rename them, for example with "
             "df.columns = df.columns.map(str)."
         )
     double = next((name for name, times in Counter(names).items() if times > 1), None)
@@ -256,14 +257,14 @@ def _check_names(source: Any) -> None:
 
 
 def known_column(column: object, names: Sequence[str]) -> str:
-    """The column that is meant: the one that is named, or the only one."""
+    """The intended column: the one that is named, or the only one."""
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     if column is None:
         if len(names) == 1:
             return names[0]
         raise ParameterError(f"Which column? There are {shown}; name one with column (--column).")
     if not isinstance(column, str):
-        raise ParameterError(f"column must be a text, the name of a column; there are {shown}.")
+        raise ParameterError(f"column must be the name of a column, as text; there are {shown}.")
     if names.count(column) > 1:
         raise ParameterError(f"Two columns are named {column!r}; rename one of them.")
     if column not in names:
@@ -298,7 +299,7 @@ def _series_column(series: Any) -> Column:
 
 
 def counted_chunk(chunk: Any) -> Counted:
-    """How many rows of an Arrow array of texts hold each text."""
+    """How many rows of an Arrow array have each text."""
     found = text_counts(chunk)
     return Coded(*to_dictionary(chunk)).counts() if found is None else Counted(*found)
 
@@ -335,7 +336,7 @@ def _pandas_objects(native: Any) -> Column | None:
 
 
 def _coded_column(coded: Coded, holds: ColumnType) -> Column:
-    """A column of coded values, which are written out only where they are asked for."""
+    """A column of coded values, which are decoded only on demand."""
     names, codes = coded
 
     def batches() -> Iterator[NDArray[Any]]:

@@ -4,8 +4,8 @@
     day >= '2024-05-01' and way in ('bus', 'tram') and fare is not null
 
 A condition compares columns with numbers, quoted texts, dates in quotes, true and false, or with
-each other. A column name with other characters than letters, digits and _ is written in backticks.
-Comparisons with a missing value are neither true nor false, as in SQL; a row counts only where the
+each other. Column names with characters other than letters, digits and _ go in backticks.
+Comparisons with a missing value are neither true nor false, as in SQL; a row counts only if the
 whole condition is true. `arrow_conditions.py` evaluates conditions on Arrow arrays, and
 `engines/spark/conditions.py` on Spark, with the same result.
 """
@@ -88,7 +88,7 @@ class Not:
 
 @dataclass(frozen=True)
 class Both:
-    """Two conditions with and or or between them."""
+    """Two conditions joined by "and" or "or"."""
 
     word: str
     first: Condition
@@ -99,7 +99,7 @@ Condition = Compared | OneOf | Missing | Not | Both
 
 
 def parsed(text: str) -> Condition:
-    """The condition behind a text; raises `ParameterError` where there is none."""
+    """The condition in a text; raises `ParameterError` if it cannot be parsed."""
     if len(text) > MOST_CHARACTERS:
         raise ParameterError(f"where must have at most {MOST_CHARACTERS:,} characters.")
     return _Parser(list(_tokens(text))).whole()
@@ -139,7 +139,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _refuse() -> NoReturn:
-    raise ParameterError(f"where is not a condition that can be read; {HELP}")
+    raise ParameterError(f"where is not a valid condition; {HELP}")
 
 
 class _Parser:

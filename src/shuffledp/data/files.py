@@ -58,8 +58,8 @@ def file_column(source: Source, column: str | None, file_format: FileFormat) -> 
 
 
 def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
-    """The columns of a CSV or Parquet file by name, with what their first lines suggest that they
-    hold."""
+    """The columns of a CSV or Parquet file by name, with the types that their first lines
+    suggest."""
     with _reading(source):
         if source.name.endswith(".parquet"):
             import pyarrow.parquet as pq
@@ -90,7 +90,7 @@ def _no_rows(source: Source) -> str:
 
 @contextmanager
 def _reading(source: Source) -> Iterator[None]:
-    """Turns what pyarrow says of a file into one sentence without the file's values."""
+    """Turns pyarrow's errors about a file into one sentence without the file's values."""
     pa = pyarrow()
     try:
         yield
@@ -109,7 +109,7 @@ def _reading(source: Source) -> Iterator[None]:
 
 def _not_utf8(source: Source) -> str:
     return (
-        f"{source.shown} has text that is not in the encoding UTF-8 (or the one that was named); "
+        f"{source.shown} has text that is not UTF-8 (or not in the encoding you named); "
         "name its encoding with encoding (--encoding), for example latin-1."
     )
 
@@ -117,7 +117,7 @@ def _not_utf8(source: Source) -> str:
 def _column(
     source: Source, parts: Callable[[], Iterator[Any]], rows: int, holds: ColumnType, fill: object
 ) -> Column:
-    """The column behind Arrow arrays that are read from a file."""
+    """The column of Arrow arrays that are read from a file."""
 
     def chunks() -> Iterator[Any]:
         with _reading(source):
@@ -150,7 +150,7 @@ def _parquet(source: Source, column: str | None, fill: object) -> Column:
     name = known_column(column, schema.names)
 
     def parts() -> Iterator[Any]:
-        # without pre-buffering: it would hold the whole column of a large file
+        # no pre-buffering, which would load the whole column of a large file
         with source.open() as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
                 yield batch.column(0)
@@ -160,7 +160,7 @@ def _parquet(source: Source, column: str | None, fill: object) -> Column:
 
 
 def _folder(source: Source, column: str | None, fill: object) -> Column:
-    """All Parquet files below a folder, as Spark and others write them."""
+    """All Parquet files in a folder tree, such as Spark writes."""
     import pyarrow.dataset as ds
 
     files = source.parquet_files()
@@ -188,7 +188,7 @@ def _folder(source: Source, column: str | None, fill: object) -> Column:
 
 
 def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
-    """Two passes: one counts the rows and settles the type, one gives the values."""
+    """Two passes: the first counts the rows and determines the type, the second returns values."""
     if source.is_empty():
         raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
     with _reading(source):
@@ -206,7 +206,7 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
             _refuse_thousands(
                 _csv_reader(source, file_format, name, pa.string(), point, only=only)()
             )
-        for arrow in tried:  # later lines may hold what the first ones do not
+        for arrow in tried:  # later lines may contain what the first ones do not
             parts = _csv_reader(source, file_format, name, arrow, point, only=only)
             try:
                 rows = sum(len(part) for part in parts())
@@ -238,18 +238,18 @@ def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
 
 
 class Header(NamedTuple):
-    """What the first lines of a CSV file say about its columns."""
+    """What the first lines of a CSV file reveal about its columns."""
 
     names: list[str]
     types: list[Any]
     points: list[str]
-    """What stands before decimals in each column: a point, or a comma."""
+    """The decimal separator of each column: a point or a comma."""
     first: Any
-    """Its first rows; None where there are none."""
+    """Its first rows; None if there are none."""
 
     @property
     def rows(self) -> int:
-        """How many of its rows were seen; 0 only where there are none."""
+        """How many of its rows were read; 0 only if there are none."""
         return 0 if self.first is None else len(self.first)
 
     def first_has(self, place: int, text: str) -> bool:
@@ -260,8 +260,8 @@ class Header(NamedTuple):
 
 
 def _header(source: Source, file_format: FileFormat) -> Header:
-    """The columns of a CSV file. Where another sign than a comma separates them, as spreadsheets
-    write it that use decimal commas, numbers with commas are numbers."""
+    """The columns of a CSV file. If the delimiter is not a comma, as in files from spreadsheets
+    that use decimal commas, numbers with commas are numbers."""
     names, types, first = _first_lines(source, file_format, ".")
     points, pa = ["."] * len(names), pyarrow()
     delimiter = _csv_options(source, file_format)["parse_options"].delimiter
@@ -274,8 +274,8 @@ def _header(source: Source, file_format: FileFormat) -> Header:
 
 
 def _refuse_thousands(parts: Iterator[Any]) -> None:
-    """Refuses numbers with points that may stand between thousands, in a file whose other columns
-    have decimal commas."""
+    """Refuses numbers whose points may separate thousands, in a file whose other columns have
+    decimal commas."""
     texts = (text for part in parts for text in part.drop_null().to_pylist())
     if may_be_thousands(texts):
         raise DataError(UNCLEAR_POINTS)
@@ -285,7 +285,7 @@ def _first_lines(
     source: Source, file_format: FileFormat, point: str
 ) -> tuple[list[str], list[Any], Any]:
     """The columns' names, the types that the first lines of a CSV file suggest, and these lines;
-    None where there are none."""
+    None if there are none."""
     import pyarrow.csv as pc
 
     convert = pc.ConvertOptions(strings_can_be_null=True, decimal_point=point)

@@ -1,4 +1,4 @@
-"""Missing values, replaced by the value that the caller gives (`missing=`)."""
+"""Replaces missing values with the value that the caller chooses (`missing=`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSING_NAMES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 BUCKET = "bucket"
 MISSING_LABEL = "missing"
 """The label that missing="bucket" adds."""
-WRONG_TYPE = "missing must be a value of the column's own type, or the word bucket for a histogram."
+WRONG_TYPE = "missing must be a value of the column's type, or the word bucket for a histogram."
 
 
 def is_missing(value: object) -> bool:
@@ -34,7 +34,7 @@ def filled_objects(values: Iterable[object], fill: object) -> list[object]:
 
 
 def filled_array(array: NDArray[Any], fill: object) -> Any:
-    """A NumPy array with `fill` for every missing value; a list where its type cannot hold both."""
+    """A NumPy array with `fill` for every missing value; a list if its type does not fit both."""
     masked = isinstance(array, np.ma.MaskedArray)
     if not masked and array.dtype.kind in "biuSU":
         return array

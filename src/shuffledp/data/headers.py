@@ -1,4 +1,4 @@
-"""What the header line of a CSV file, and numbers written with points, may mean by mistake."""
+"""Detects a missing header line in a CSV file, and ambiguous numbers written with points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITTEN: dict[ColumnType, str] = {
     "time": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+",
     "instant": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.Z+-]+",
 }
-"""How values of a column look, by what it holds."""
+"""What values look like, by the type of their column."""
 THOUSANDS = r"^[+-]?[0-9]{1,3}([.][0-9]{3})+$"
 """A number with points between its thousands, or with three decimals after a point."""
 UNCLEAR_POINTS = (
@@ -27,13 +27,13 @@ UNCLEAR_POINTS = (
 
 
 def looks_like_value(name: str, holds: ColumnType) -> bool:
-    """Whether a column's name is written like the numbers, dates or true/false that it holds."""
+    """Whether a column's name looks like its numbers, dates or true/false values."""
     pattern = WRITTEN.get(holds)
     return pattern is not None and re.fullmatch(pattern, name.strip()) is not None
 
 
 def warn_of_header(shown: str) -> None:
-    """Warns that the first line of a file seems to hold values, not the names of columns."""
+    """Warns that the first line of a file seems to contain values, not column names."""
     warnings.warn(
         f"The first line of {shown} looks like a row of data. It was read as the names of the "
         "columns and is not counted; if the file has no header line, add one.",
@@ -42,7 +42,7 @@ def warn_of_header(shown: str) -> None:
 
 
 def may_be_thousands(numbers: Iterable[str]) -> bool:
-    """Whether all points in numbers may separate thousands, and there is one."""
+    """Whether there are points in the numbers and all of them may separate thousands."""
     found = False
     for number in numbers:
         if "." in number:

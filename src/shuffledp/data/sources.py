@@ -1,7 +1,7 @@
 """Where the files of a column are: on this machine, in an object store, or in standard input.
 
 data/people.csv, C:\\data\\people.parquet     a file, or a folder of Parquet files
-s3://bucket/people.parquet, gs://…, hdfs://…   whatever file system pyarrow knows
+s3://bucket/people.parquet, gs://…, hdfs://…   any file system that pyarrow supports
 sample:commute                                 a file that comes with the package
 """
 
@@ -39,13 +39,13 @@ def file_system(path: str) -> tuple[Any, str]:
             system, inside = within(SECONDS, lambda: FileSystem.from_uri(_limited(path)))
     except (pa.ArrowException, ValueError):
         raise ParameterError(
-            f"{shown(path)} names no file system that pyarrow knows; check it."
+            f"{shown(path)} is not on a file system that pyarrow supports; check it."
         ) from None
     return system, inside
 
 
 def _limited(path: str) -> str:
-    """A URI with a limit on how long the file system tries again, where it has such a setting."""
+    """A URI with a limit on how long the file system retries, if it has such a setting."""
     parts = urlsplit(path)
     if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
         return path
@@ -55,7 +55,7 @@ def _limited(path: str) -> str:
 
 @contextmanager
 def reaching(name: str) -> Iterator[None]:
-    """Says in one sentence that a file cannot be reached, and why."""
+    """An error that says in one sentence that a file cannot be reached, and why."""
     try:
         yield
     except TimeoutError:
@@ -71,13 +71,14 @@ def reaching(name: str) -> Iterator[None]:
 
 
 def _reason(error: OSError) -> str:
-    """The first line of what a file system says, without addresses and at most 200 characters."""
+    """The first line of a file system's error, without addresses and at most 200 characters
+    long."""
     lines = (error.strerror or str(error)).strip().splitlines() or ["no reason was given"]
     return re.sub(r"\w+://\S+", "…", lines[0])[:200].rstrip(".")
 
 
 def shown(path: str) -> str:
-    """A path as errors may show it: a URI's credentials and settings stay out."""
+    """A path as errors may show it: without a URI's credentials and settings."""
     if "://" not in path:
         return path
     parts = urlsplit(path)
@@ -91,20 +92,20 @@ class Source:
     shown: str
     """Its name in errors."""
     name: str
-    """Its name in lower case, whose ending says how it is read."""
+    """Its name in lower case; the ending determines how it is read."""
     system: Any
     inside: str
     """The path in the file system."""
     content: bytes | None = None
-    """The whole file, where it has no place in a file system."""
+    """The whole file, if it is not in a file system."""
 
     @classmethod
     def of(cls, path: str | Path) -> Source:
-        """The source behind a path, a URI or the name of a sample."""
+        """The source for a path, a URI or the name of a sample."""
         text = str(path)
         if "\0" in text or not is_text(text):
             raise ParameterError(
-                "The path holds characters that are no text; check it, or rename the file."
+                "The path contains characters that are not text; check it, or rename the file."
             )
         if text.startswith(samples.PREFIX):
             text = str(samples.path(text.removeprefix(samples.PREFIX)))
@@ -113,7 +114,7 @@ class Source:
 
     @classmethod
     def of_bytes(cls, content: bytes, title: str) -> Source:
-        """A CSV file (also packed by gzip) or a Parquet file that was read already."""
+        """A CSV file (possibly gzipped) or a Parquet file that is already in memory."""
         packed, parquet = content.startswith(GZIP_START), content.startswith(PARQUET_START)
         ending = ".parquet" if parquet else ".csv.gz" if packed else ".csv"
         return cls(shown=title, name=ending, system=None, inside="", content=content)
@@ -123,24 +124,24 @@ class Source:
         return self.content is None and bool(self._type() == self._types().Directory)
 
     def is_file(self) -> bool:
-        """Whether this is a file that is there."""
+        """Whether this is an existing file."""
         return self.content is not None or bool(self._type() == self._types().File)
 
     def is_empty(self) -> bool:
-        """Whether this is a file of no bytes."""
+        """Whether this is an empty file."""
         if self.content is not None:
             return not self.content
         return bool(self.system.get_file_info(self.inside).size == 0)
 
     def open(self) -> Any:
-        """The file, to be read at any place."""
+        """The file, opened for random access."""
         if self.content is not None:
             return pyarrow().BufferReader(self.content)
         with reaching(self.shown):
             return self._wait(lambda: self.system.open_input_file(self.inside))
 
     def stream(self) -> Any:
-        """The file from its beginning, unpacked."""
+        """The file from its beginning, decompressed."""
         if self.content is not None:
             opened = self.open()
             packed = self.name.endswith(".gz")
@@ -149,14 +150,14 @@ class Source:
             return self._wait(lambda: self.system.open_input_stream(self.inside))
 
     def _wait(self, call: Callable[[], T]) -> T:
-        """What a call of the file system returns; of an object store, within the time limit."""
+        """What a call of the file system returns; for an object store, within the time limit."""
         from pyarrow.fs import LocalFileSystem
 
         return call() if isinstance(self.system, LocalFileSystem) else within(SECONDS, call)
 
     def parquet_files(self) -> list[str]:
-        """All Parquet files below this folder, but for those that programs keep for themselves:
-        their names begin with . or _."""
+        """All Parquet files in this folder tree, except programs' private files, whose names begin
+        with . or _."""
         from pyarrow.fs import FileSelector
 
         with reaching(self.shown):

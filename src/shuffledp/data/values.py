@@ -1,4 +1,4 @@
-"""What is done to values before a protocol encodes them: comparing, reading as 0/1, clamping."""
+"""Prepares values before a protocol encodes them: comparing, reading as 0/1, clipping."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ WORDS: dict[ColumnType, str] = {
     "date": "dates without a time",
     "time": "dates with a time and without a time zone",
     "instant": "dates with a time and a time zone",
-    "other": "values that are no texts, numbers or dates",
+    "other": "values other than texts, numbers and dates",
 }
 EXAMPLES: dict[ColumnType, str] = {
     "date": "2020-01-31",
     "time": "2020-01-31T12:00",
     "instant": "2020-01-31T12:00+01:00",
 }
-"""How a value to count is written for each kind of dates."""
+"""How to write a value to count, for each kind of date."""
 ISO_TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?"
 )
 
 Comparable = bool | int | float | str | dt.date
-"""A value to count; of dates with a time, a `datetime`."""
+"""A value to count; a `datetime` for dates with a time."""
 
 
 def comparable(wanted: object, holds: ColumnType, what: str = "the value to count") -> Comparable:
-    """A value to compare a column with, in the column's own type; refuses one that no row could
-    hold, and a date that could mean several of them."""
+    """A value to compare a column with, in the column's type; refuses one that no row can have, and
+    an ambiguous date."""
     if isinstance(wanted, np.generic) and not isinstance(wanted, np.datetime64):
         wanted = wanted.item()
     if holds == "truth" and str(wanted).lower() in TRUTHS:
@@ -59,14 +59,14 @@ def comparable(wanted: object, holds: ColumnType, what: str = "the value to coun
     if holds in EXAMPLES:
         return _moment(wanted, holds, what)
     raise ParameterError(
-        f"The column holds {WORDS[holds]}, among which {what} cannot be; give one of the same type."
+        f"The column has {WORDS[holds]}, which {what} is not; use a value of the same type."
     )
 
 
 def _moment(wanted: object, holds: ColumnType, what: str) -> dt.date:
-    """A date, a time or an instant, as the column holds them."""
+    """A date, a time or an instant, in the column's type."""
     refusal = ParameterError(
-        f"The column holds {WORDS[holds]}; give {what} in the same way, for example "
+        f"The column has {WORDS[holds]}; write {what} in the same way, for example "
         f"{EXAMPLES[holds]}."
     )
     if isinstance(wanted, np.datetime64):
@@ -91,8 +91,8 @@ def _moment(wanted: object, holds: ColumnType, what: str) -> dt.date:
 
 
 def compared(values: Values, wanted: object, holds: ColumnType | None = None) -> Values:
-    """True or false per row: is it the wanted value? `holds` says whether times are in UTC, which
-    an array does not know."""
+    """For each row, whether it is the wanted value. `holds` says whether times are in UTC, which an
+    array does not record."""
     one = comparable(wanted, array_type(values) if holds is None else holds)
     if isinstance(one, dt.datetime) and one.tzinfo is not None:
         one = one.astimezone(dt.UTC).replace(tzinfo=None)
@@ -100,8 +100,8 @@ def compared(values: Values, wanted: object, holds: ColumnType | None = None) ->
 
 
 def zeros_and_ones(values: Values) -> Values:
-    """A column of true/false or of numbers as whole numbers; what is not 0 or 1 is left for the
-    protocol to refuse."""
+    """A column of true/false or of numbers as whole numbers; the protocol refuses anything but 0
+    and 1."""
     if values.dtype == np.bool_:
         return values.astype(np.int64)
     if np.issubdtype(values.dtype, np.floating) and np.isin(values, (0.0, 1.0)).all():
@@ -112,7 +112,7 @@ def zeros_and_ones(values: Values) -> Values:
 
 
 def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: bool) -> Values:
-    """Values moved into the bounds; what is no number is left for the protocol to refuse."""
+    """Values clipped to the bounds; the protocol refuses values that are not numbers."""
     if values.dtype.kind not in "biuf":
         return values
     if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():

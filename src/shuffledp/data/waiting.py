@@ -8,15 +8,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SECONDS = 20.0
-"""How long an object store may take to answer before the wait is given up."""
+"""How many seconds to wait for an object store."""
 GLANCE = 0.1
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a call returns or raises; raises `TimeoutError` where it takes longer.
-
-    The call runs in a separate thread, because native code that waits for a network does not
-    notice Ctrl-C; the thread is left behind then and ends with the process.
+    """What a call returns or raises; raises `TimeoutError` if it takes longer. The call runs in a
+    separate thread, because native code that waits for a network does not notice Ctrl-C. After a
+    timeout, the thread is abandoned and ends with the process.
     """
     found: list[T] = []
     failed: list[BaseException] = []

@@ -1,7 +1,7 @@
 """CSV that spreadsheet programs open without running anything.
 
-A cell that begins with =, +, −, @, a tab or a carriage return is a formula to them, and labels come
-from people. Such texts get an apostrophe in front; numbers stay numbers.
+They treat a cell that begins with =, +, −, @, a tab or a carriage return as a formula, and labels
+come from people. Such texts get an apostrophe in front; numbers stay numbers.
 """
 
 from __future__ import annotations

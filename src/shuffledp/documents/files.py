@@ -30,8 +30,8 @@ def write_whole(
 ) -> None:
     """Replaces a file in one step; with `durable` it is on disk when this returns.
 
-    A secret file can be read by its owner alone. Any other file keeps the permissions that it has,
-    and a new one gets those that the process gives to new files (its umask).
+    Only its owner can read a secret file. Any other file keeps its permissions, and a new one gets
+    those of the process's umask.
     """
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -95,8 +95,8 @@ def check_writable(path: str | Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Makes a file's contents durable, or the renames in a folder where the system can do that:
-    Windows and some network file systems make them durable by themselves or not at all."""
+    """Makes a file's contents durable, or the renames in a folder if the system can do that.
+    Windows and some network file systems make renames durable by themselves, or not at all."""
     folder = path.is_dir()
     if folder and WINDOWS:
         return
@@ -115,10 +115,10 @@ def lock(path: Path, seconds: float = -1, *, secret: bool = False) -> BaseFileLo
     it. Waits for at most `seconds` (below 0: forever), then raises `filelock.Timeout`. The empty
     lock file is never removed: removing it would let two processes in.
     """
-    if not path.parent.is_dir():  # filelock would make it
+    if not path.parent.is_dir():  # filelock would create it
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     rights: dict[str, Any] = {"mode": 0o600} if secret else {}  # otherwise by the umask
-    # not bound to a thread: a server may release it in another thread than it took it in
+    # not bound to a thread: a server may acquire it in one and release it in another
     return FileLock(
         path, timeout=seconds, poll_interval=LOCK_PAUSE_SECONDS, thread_local=False, **rights
     )

@@ -1,7 +1,7 @@
 """Reading untrusted JSON: its size, depth and numbers are bounded before it is used.
 
 All JSON from outside (plans, certificates, tasks, keys, ledgers, answers of servers) is read here.
-A schema says what its fields may hold (`shuffledp.documents.schema`).
+A schema describes its fields (`shuffledp.documents.schema`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shuffledp.errors import ParameterError
 MOST_JSON_BYTES = 16 << 20
 MOST_JSON_DEPTH = 24
 MOST_JSON_DIGITS = 20
-"""Of a whole number. Longer exact numbers are written as texts."""
+"""The most digits of a whole number. Longer exact numbers are written as texts."""
 MOST_FLOAT_TEXT = 40
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -28,7 +28,7 @@ def read_json(text: str | bytes, what: str, most_bytes: int = MOST_JSON_BYTES) -
     """The data in a JSON text.
 
     Ensures: raises `ParameterError`, and nothing else, for a text that is too long, too deep, not
-    JSON, not UTF-8, or that holds a number that is not finite or too long.
+    JSON, not UTF-8, or that contains a number that is not finite or too long.
     """
     if len(text) > most_bytes:
         raise ParameterError(
@@ -95,7 +95,7 @@ def _not_a_number(_: str) -> NoReturn:
 
 def is_text(text: str) -> bool:
     """Whether a text can be written as UTF-8. (Arguments and file names that the system could not
-    decode hold lone surrogates.)"""
+    decode contain lone surrogates.)"""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
 """Schemas of JSON from outside: bounds on every field, checked before anything is computed.
 
 A schema is a tree of the classes below. Each checks a piece of data (`check`) and describes itself
-as JSON Schema (`json_schema`), so every bound is written down once. The schema of a document is
+as JSON Schema (`json_schema`), so every bound is written only once. The schema of a document is
 next to the class that it describes; `docs/schema` is generated from all of them.
 """
 
@@ -19,7 +19,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
 
 MOST_RATIONAL_DIGITS = 400
-"""Of a numerator or denominator: enough for every float."""
+"""The most digits of a numerator or denominator: enough for every float."""
 _DIGITS = f"[0-9]{{1,{MOST_RATIONAL_DIGITS}}}"
 RATIONAL_PATTERN = f"-?{_DIGITS}(/{_DIGITS})?"
 _RATIONAL = re.compile(RATIONAL_PATTERN, re.ASCII)
@@ -28,7 +28,7 @@ JsonSchema = dict[str, Any]
 
 
 class Schema(ABC):
-    """What a piece of JSON may hold."""
+    """A schema for a piece of JSON."""
 
     @abstractmethod
     def check(self, data: object, name: str) -> None:
@@ -109,8 +109,8 @@ class Real(Schema):
 
 
 class Pattern(NamedTuple):
-    """What a text looks like: a regular expression that Python and JavaScript read alike, and the
-    same in words."""
+    """The form of a text: a regular expression that means the same in Python and JavaScript, and a
+    description in words."""
 
     regex: str
     words: str = ""
@@ -179,7 +179,7 @@ class Nothing(Schema):
 
 @dataclass(frozen=True)
 class Either(Schema):
-    """What any one of these schemas takes; they are told apart by the type of the data."""
+    """Data that matches one of these schemas, which is chosen by the type of the data."""
 
     schemas: tuple[Schema, ...]
 
@@ -217,12 +217,12 @@ class Listing(Schema):
 
 @dataclass(frozen=True)
 class Record(Schema):
-    """An object with these fields, all of them there."""
+    """An object with exactly these fields."""
 
     fields: Mapping[str, Schema]
     optional: Mapping[str, Schema] = field(default_factory=dict)
     others: Schema | None = None
-    """What fields of any other name hold; None where there may be none."""
+    """The schema of all other fields; None if there may be none."""
 
     def check(self, data: object, name: str) -> None:
         if type(data) is not dict:
@@ -254,7 +254,7 @@ class Record(Schema):
 
 @dataclass(frozen=True)
 class Tagged(Schema):
-    """An object of one of several kinds, told apart by the text in one field."""
+    """An object of one of several kinds, which one field names."""
 
     tag: str
     kinds: Mapping[str, Record]
@@ -280,7 +280,7 @@ class Anything(Schema):
     longest: int = 2_000
     most_items: int = 10_000
     exact: bool = False
-    """Whether there may be only texts, whole numbers, lists and objects."""
+    """Whether only texts, whole numbers, lists and objects are allowed."""
 
     def check(self, data: object, name: str) -> None:
         self._walk(data, name, self.depth)
@@ -308,8 +308,8 @@ ONE_LINE = Pattern(
     r"[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*",
     "a text on one line, without control characters",
 )
-"""Texts that people are shown: no control characters, and nothing that reverses the direction of
-writing."""
+"""Texts that are shown to people: no control characters, and nothing that reverses the writing
+direction."""
 
 
 def hex_text(size: int, words: str = "") -> Text:

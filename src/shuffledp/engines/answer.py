@@ -1,4 +1,4 @@
-"""Runs a query on the engine that its data belongs to: Spark for a Spark DataFrame, else here."""
+"""Runs a query where its data is: on Spark for a Spark DataFrame, otherwise on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPARK_FRAMES = {
     "pyspark.sql.dataframe.DataFrame",
     "shuffledp.engines.spark.text_files.TextTable",
 }
-"""Base classes of data on a Spark cluster, by name: pyspark need not be installed."""
+"""Base classes of data on a Spark cluster, by name, because pyspark may not be installed."""
 
 
 def answer(query: Query[Any], data: object) -> Any:

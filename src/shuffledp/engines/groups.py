@@ -39,7 +39,7 @@ def answer(query: GroupableQuery, data: object, groups: Groups) -> GroupsResult:
 def filtered_for_groups(
     query: GroupableQuery, data: object, column: Column
 ) -> tuple[Column, GroupableQuery]:
-    """The column in which rows that `where` leaves out hold 0, and the query about it."""
+    """The column with 0 in rows that `where` excludes, and the query for it."""
     check_no_mean(query)
     found, asked = local.filtered(query, data, column)
     assert isinstance(asked, GroupableQuery)
@@ -51,7 +51,7 @@ def check_no_mean(query: GroupableQuery) -> None:
     numbers."""
     if query.for_groups().answer == MEAN:
         raise ParameterError(
-            "A mean by public groups is about all rows of a group; leave where out, or declare the "
+            "A mean by public groups uses all rows of a group; leave where out, or declare the "
             "groups with groups= as private ones."
         )
 
@@ -103,7 +103,7 @@ def _together(
     labels: tuple[Label, ...],
     groups: Groups,
 ) -> GroupsResult:
-    """One result of the groups' own ones, each at both confidences."""
+    """The groups' results combined into one, each at both confidence levels."""
     each = [tuple(query.finish(result) for result in results) for results in found]
     alone, joint = zip(*each, strict=True)
     first = alone[0]

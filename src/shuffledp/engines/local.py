@@ -41,14 +41,14 @@ R = TypeVar("R", bound=Result)
 
 
 def answer(query: Query[R], data: object) -> R:
-    """The answer to a query, by our own protocol or by the one that is named."""
+    """The answer to a query, from shuffledp's protocol or from a named baseline."""
     return (run if query.protocol is None else run_baseline)(query, data)
 
 
 def run(query: Query[R], data: object) -> R:
-    """The answer that our own protocol gives. All data is looked at before a ledger is charged or
+    """The answer from shuffledp's protocol. All data is checked before a ledger is charged or
     anything is released."""
-    query.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
+    query.refuse(("delta",), "delta is only for other protocols; name one with protocol=.")
     several = rows_per_user(query)
     column = read_column(query, data)
     query = query.of_column(column.holds)
@@ -78,7 +78,7 @@ def run(query: Query[R], data: object) -> R:
 
 
 def finish_of(query: Query[R], several: RowsPerUser | None, where: str = "") -> Callable[[R], R]:
-    """What becomes of a protocol's result, for rows or for users with several rows."""
+    """Finishes a protocol's result, for rows or for users with several rows."""
 
     def finish(result: R) -> R:
         found = replace(query.finish(result), where=where)
@@ -88,7 +88,7 @@ def finish_of(query: Query[R], several: RowsPerUser | None, where: str = "") -> 
 
 
 def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Query[R]]:
-    """The column in which rows that `where` leaves out say nothing, and the query about it."""
+    """The column in which rows that `where` excludes do not affect the answer, and its query."""
     with missing_first(column):
         values = np.concatenate(list(prepared(query, column, query.prepare)))
         found = query.filtered(values, kept_of(query, data, column.rows))
@@ -121,7 +121,7 @@ def rows_of_users(
     """(the rows of each user that are kept, or their sums, as a new column; how many users)."""
     check_ids(ids.holds)
     if ids.rows != column.rows:
-        raise DataError("There must be an id of a user for every row, and no more.")
+        raise DataError("There must be exactly one user id for every row.")
     values = np.concatenate(list(column.batches()))
     try:
         names = np.concatenate(list(ids.batches()))
@@ -136,13 +136,13 @@ def rows_of_users(
 
 
 def run_baseline(query: Query[R], data: object) -> R:
-    """The answer that another protocol gives; it carries that protocol's privacy claim."""
-    from shuffledp import baselines  # here: fifteen protocols that most calls never need
+    """The answer from another protocol, with that protocol's privacy claim."""
+    from shuffledp import baselines  # imported here: most calls never need these fifteen protocols
 
     asked = query.for_baseline()
     if query.user is not None or query.rows_per_user is not None:
         raise ParameterError(
-            "user and rows_per_user belong to our own protocol; leave protocol out, or keep one "
+            "user and rows_per_user need shuffledp's protocol; leave protocol out, or keep one "
             "row of each user first."
         )
     query.refuse(
@@ -150,7 +150,7 @@ def run_baseline(query: Query[R], data: object) -> R:
     )
     query.refuse(
         ("per_user", "progress", "note", "where", *TARGETS),
-        "it belongs to our own protocol; leave protocol out.",
+        "it works only with shuffledp's protocol; leave protocol out.",
     )
     column = read_column(query, data)
     with missing_first(column):
@@ -167,11 +167,11 @@ def run_baseline(query: Query[R], data: object) -> R:
         entropy=query.entropy,
         confidence=float(query.confidence),
     )
-    return query.finish(cast("R", result))  # a baseline's result is of the query's own kind
+    return query.finish(cast("R", result))  # a baseline's result has the query's result type
 
 
 def read_column(query: Query[R], data: object) -> Column:
-    """The column that is asked about; refuses one that the query has no answer for."""
+    """The column of the query; refuses one that the query cannot answer."""
     if query.grouped is not None:
         return _pairs(query, data)
     if query.columns_together:
@@ -189,7 +189,7 @@ def read_column(query: Query[R], data: object) -> Column:
 
 
 def _combinations(query: Query[R], data: object) -> Column:
-    """The columns that are asked about together, as one column of whole numbers."""
+    """The columns of the query combined into one column of whole numbers."""
     columns = []
     for number, name in enumerate(query.columns_together):
         file_format = FileFormat(
@@ -206,7 +206,7 @@ def _combinations(query: Query[R], data: object) -> Column:
 
 
 def _pairs(query: Query[R], data: object) -> Column:
-    """The column that is asked about, with every row's group beside its value."""
+    """The column of the query, with every row's group next to its value."""
     asked, groups = query.of_each_group, query.grouped
     assert groups is not None
     column = read_column(asked, data)
@@ -225,7 +225,7 @@ def _pairs(query: Query[R], data: object) -> Column:
 
 
 def in_blocks(batches: Iterable[Values]) -> Iterator[Values]:
-    """The same values in blocks of BLOCK rows, so that several columns go side by side."""
+    """The same values in blocks of BLOCK rows, so that several columns can be read in step."""
     left: list[Values] = []
     held = 0
     for batch in batches:
@@ -241,12 +241,12 @@ def in_blocks(batches: Iterable[Values]) -> Iterator[Values]:
 
 
 def fill_of(query: Query[R]) -> object:
-    """The value to use for every missing one; None where they are refused."""
+    """The replacement for missing values; None if they are refused."""
     if query.missing != BUCKET:
         return query.missing
     if query.missing_label is None:
         raise ParameterError(
-            f'missing="bucket" is for histograms; for {query.name}, give the value to use for '
+            f'missing="bucket" is for histograms; for {query.name}, pass the value to use for '
             "every missing one, for example missing=0."
         )
     return query.missing_label
@@ -254,8 +254,8 @@ def fill_of(query: Query[R]) -> object:
 
 @contextmanager
 def missing_first(column: Column) -> Iterator[None]:
-    """Says that values are missing, if they are, before anything else that the block refuses: what
-    is refused first would depend on the reader, and so would the type of a column with gaps."""
+    """Reports missing values before any other error of the block. Otherwise the first error, and
+    the type of a column with gaps, would depend on the reader."""
     try:
         yield
     except InputError:
@@ -266,14 +266,14 @@ def missing_first(column: Column) -> Iterator[None]:
 def prepared(
     query: Query[R], column: Column, prepare: Callable[[Values], Values]
 ) -> Iterator[Values]:
-    """The column's values batch by batch, compared where the query does so, and prepared."""
+    """The column's values batch by batch, compared if the query does so, and prepared."""
     wanted = query.compared_with
     for values in column.batches():
         yield prepare(values if wanted is None else compared(values, wanted, column.holds))
 
 
 def batch_of(plan: Plan[R], query: Query[R], column: Column) -> Report:
-    """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
+    """All users' reports, added up batch by batch; only tallies or sums are kept."""
     entropy, progress = query.entropy, query.progress
     if not query.per_user:
         tally = tallied(plan.protocol, query, column, entropy, progress)
@@ -310,7 +310,7 @@ def tallied(
 def _counted(
     query: Query[R], column: Column, progress: Progress | None
 ) -> tuple[Values, NDArray[np.int64]]:
-    """The column's different values, and how many rows hold each."""
+    """The column's different values, and how many rows have each."""
     known: dict[Any, int] = {}
     rows = np.zeros(0, np.int64)
     with missing_first(column):
@@ -341,7 +341,7 @@ def _counted(
 def _tallied_by_value(
     protocol: Protocol[R], query: Query[R], column: Column, progress: Progress | None
 ) -> NDArray[np.int64]:
-    """The same, where equal values have equal codes: each different value is encoded once."""
+    """The same if equal values have equal codes: each different value is encoded once."""
     assert column.counted is not None
     tally = protocol.tally(np.zeros(0, np.int64))
     wanted = query.compared_with

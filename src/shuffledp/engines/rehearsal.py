@@ -1,7 +1,6 @@
-"""A rehearsal: the same query on the same column many times, its estimates beside the truth.
-
-A rehearsal needs all values, and what it shows is not private: neither the truth nor errors that
-are measured against it. No ledger is charged.
+"""A rehearsal runs the same query on the same column many times and compares it with the truth. It
+needs all values, and its output is not private: neither the truth nor the measured errors are. No
+ledger is charged.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ Floats = NDArray[np.float64]
 
 
 class Rehearsal(Generic[R]):
-    """A query with its plan and all its values; `run` gives the result of one more run.
-
-    `noise_shares` says of how many users the analyzer adds the noise before it publishes.
+    """A query with its plan and all its values; `run` returns the result of one more run.
+    `noise_shares` is the number of users whose noise the analyzer adds before it publishes.
     """
 
     def __init__(
@@ -40,10 +38,10 @@ class Rehearsal(Generic[R]):
         noise_shares: int = 0,
     ) -> None:
         query = query.as_asked()
-        query.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
-        query.refuse(("where",), "a rehearsal is about all rows.")
+        query.refuse(("user", "rows_per_user"), "a rehearsal treats every row as one user.")
+        query.refuse(("where",), "a rehearsal always uses all rows.")
         if query.user_groups() is not None:
-            raise ParameterError("A rehearsal is about all users together; leave by out.")
+            raise ParameterError("A rehearsal treats all users together; leave by out.")
         column = read_column(query, settled_source(data))
         query = self._query = query.of_column(column.holds)
         self.users = column.rows
@@ -52,7 +50,7 @@ class Rehearsal(Generic[R]):
             raise ShortBatchError(column.rows, self.plan.users)
         with missing_first(column):
             self._values = np.concatenate(list(prepared(query, column, query.prepare)))
-            self.plan.protocol.encode(self._values)  # refuses what does not fit
+            self.plan.protocol.encode(self._values)  # refuses values that do not fit
         self.noise_shares = noise_shares
         self.truth = np.array(query.truth(self._values))
 
@@ -71,7 +69,7 @@ class Rehearsal(Generic[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The results of several runs beside the truth: a line for each run, a column for each number
+    """The results of several runs next to the truth: a row for each run, a column for each number
     of the result."""
 
     names: tuple[str, ...]
@@ -111,7 +109,7 @@ class Comparison:
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """Which intervals hold the truth."""
+        """Which intervals contain the truth."""
         return (self.low <= self.truth) & (self.truth <= self.high)
 
     def within(self, error: float) -> float:

@@ -20,7 +20,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
 
 R = TypeVar("R", bound=Result)
-MISSING_IDS = "The column of users has missing values; give every row the id of its user."
+MISSING_IDS = "The column of user ids has missing values; every row needs the id of its user."
 ID_TYPES: tuple[ColumnType, ...] = ("text", "whole")
 LARGEST_SUM = 2**63 - 1
 
@@ -32,19 +32,19 @@ class RowsPerUser:
     user: Any
     """The name of the column with the users' ids, or the ids themselves."""
     rows: int | None
-    """How many rows of a user are kept, at random; None: they are added up."""
+    """How many random rows of a user are kept; None adds them up."""
     people: int = 0
     """How many users there are, once their rows are read."""
 
     def ask(self, query: Query[R]) -> Query[R]:
-        """The query for the rows that are left: each gets its share of ε, or, after adding up,
+        """The query for the remaining rows: each gets its share of ε or, if rows are added up,
         totals are clipped to the bounds."""
         if self.rows is not None:
             return replace(query, epsilon=query.exact_epsilon / self.rows)
         return query.of_sums()
 
     def finish(self, result: R) -> R:
-        """The result, with the promise for users instead of rows, and users counted as such."""
+        """The result with the guarantee and the count for users instead of rows."""
         return replace(
             result,
             epsilon=result.epsilon * self.times,
@@ -55,12 +55,12 @@ class RowsPerUser:
 
     @property
     def times(self) -> int:
-        """How many times the cost of a row a user pays."""
+        """The cost for a user, as a multiple of the cost of a row."""
         return 1 if self.rows is None else self.rows
 
     @property
     def neighbours(self) -> str:
-        """Which change of the data is hidden, in words."""
+        """The neighbouring relation, in words."""
         if self.rows is None:
             return "replace all rows of one user, which were added up; how many users is public"
         return (
@@ -76,7 +76,7 @@ def check_ids(holds: ColumnType) -> None:
 
 
 def numbered(ids: Values) -> NDArray[np.int64]:
-    """A number for each row that is the same for rows of the same user."""
+    """A number for each row, equal for rows of the same user."""
     if ids.dtype.kind in "iu":
         return np.asarray(np.unique(ids, return_inverse=True)[1], np.int64)
     known: dict[Any, int] = {}
@@ -94,8 +94,8 @@ def kept(ids: Values, values: Values, rows: int, entropy: Entropy) -> Values:
 
 
 def summed(ids: Values, values: Values) -> Values:
-    """The sum of each user's rows; of real numbers in the order of their size, so that the order
-    of rows does not matter."""
+    """The sum of each user's rows; real numbers are added in order of size, so that the order of
+    rows does not matter."""
     users = numbered(ids)
     places = np.lexsort((values, users))
     begins = np.flatnonzero(np.diff(users[places], prepend=-1))
@@ -111,13 +111,13 @@ def _check_sums(values: Values, rows: NDArray[np.int64]) -> None:
     largest = max(abs(int(values.min())), abs(int(values.max())))
     if largest * int(rows.max()) > LARGEST_SUM:
         raise DataError(
-            "A user's whole numbers add up to more than 64 bits; give smaller ones, or make them "
+            "A user's whole numbers add up to more than 64 bits; use smaller ones, or make them "
             "real numbers."
         )
 
 
 def rows_per_user(query: Query[R]) -> RowsPerUser | None:
-    """What the options `user` and `rows_per_user` say; None where every row is one user."""
+    """The options `user` and `rows_per_user`; None if every row is one user."""
     if query.user is None:
         if query.rows_per_user is not None:
             raise ParameterError(

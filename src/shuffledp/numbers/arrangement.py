@@ -53,16 +53,16 @@ def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64
         fresh = uniform_below(size, (count - chosen.size) * 9 // 8 + 8, entropy)
         together = np.concatenate([chosen, fresh])
         _, first_seen = np.unique(together, return_index=True)
-        chosen = together[np.sort(first_seen)]  # in order of drawing, so that a cut has no bias
+        chosen = together[np.sort(first_seen)]  # in drawing order: truncating adds no bias
     return chosen[:count]
 
 
 def arrange(plus: int, minus: int, entropy: Entropy = SYSTEM) -> NDArray[np.int8]:
     """`plus` times +1 and `minus` times −1 in uniformly random order.
 
-    Fair signs are drawn first and the surplus of one sign is flipped at random positions: given how
-    many there are of each, independent fair signs are in uniform order, and so is what a uniform
-    flip leaves. That costs about a bit per message where a permutation costs 64.
+    Fair signs are drawn first, and the surplus of one sign is flipped at random positions. Given
+    their numbers, independent fair signs are in uniform order, and a uniform flip keeps that. This
+    costs about one bit per message; a permutation costs 64.
     """
     size = plus + minus
     bits = np.unpackbits(entropy.words((size + 7) // 8, np.uint8), count=size)

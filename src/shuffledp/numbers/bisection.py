@@ -1,7 +1,6 @@
-"""Bisection: where a condition that, once true, stays true begins to hold.
-
-The condition is taken to fail at one end and to hold at the other, neither of which is asked. The
-result is always an end at which it holds.
+"""Bisection: finds where a monotone condition becomes true. The condition is assumed to fail at one
+end and to hold at the other; the ends are not evaluated. The result is always a point at which it
+holds.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def bisect(
     width: float = 0.0,
     steps: int | None = None,
 ) -> float:
-    """A number at which the condition holds, at most `width` from one at which it does not; or the
-    one that `steps` halvings find. It fails at `low`, which may also be the larger end."""
+    """A number at which the condition holds, at most `width` away from one at which it fails; or
+    the one after `steps` halvings. It fails at `low`, which may also be the larger end."""
     while steps is None or steps > 0:
         if steps is None and not abs(high - low) > width:
             break
@@ -46,7 +45,7 @@ def bisect(
 def bisect_arrays(
     holds: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, steps: int
 ) -> Floats:
-    """`bisect` with a number of steps for each element of arrays, side by side."""
+    """`bisect` with a number of steps, for all elements of arrays at once."""
     for _ in range(steps):
         middle = (low + high) / 2
         found = holds(middle)
@@ -57,8 +56,8 @@ def bisect_arrays(
 def bisect_found(
     find: Callable[[float], Found | None], low: float, high: float, width: float
 ) -> Found | None:
-    """What `find` gives at the smallest number at which it gives anything, to within `width`; None
-    where it never does."""
+    """The result of `find` at the smallest number (to within `width`) for which it is not None;
+    None if there is no such number."""
     best: Found | None = None
 
     def holds(middle: float) -> bool:

@@ -3,7 +3,7 @@
     P(X ≥ x) ≤ E[e^(θX)]·e^(−θx)   for every θ > 0 at which the expectation is finite
 
 The laws here have heavier tails than a normal law of the same variance: noise falls off like
-e^(−εx), and the rare user who is muted moves an estimate by a dozen. A number of standard
+e^(−εx), and a muted user, which is rare, moves an estimate by a dozen. The number of standard
 deviations therefore says little about how rare something is; these bounds hold for the exact laws.
 For reporting only: no privacy question is decided here.
 """
@@ -23,21 +23,21 @@ LogMoment = Callable[[Floats], Floats]
 """ln E[e^(θX)] at each θ, of one law or, in rows, of several; not finite where the expectation is
 not."""
 GRID = np.geomspace(0.05, 60.0, 200)
-"""Values of θ·σ at which bounds are looked for."""
+"""The values of θ·σ that are tried."""
 ASYMPTOTIC = 20.0
 """Standard deviations beyond which the normal tail is replaced by its first term."""
 
 
 class Unlikely(NamedTuple):
-    """A deviation, and ln of a bound on the chance of one as large or larger."""
+    """A deviation, and ln of a bound on the probability of one at least as large."""
 
     sign: int
     log_chance: float
 
 
 def log_tails(excess: Floats, moment: LogMoment, spread: float) -> Floats:
-    """ln of a bound on P(X ≥ x) for each x > 0; 0 for all others. All have one law, or each its
-    own."""
+    """ln of a bound on P(X ≥ x) for each x > 0; 0 for all others. They share one law, or each has
+    its own."""
     theta = GRID / spread
     with np.errstate(all="ignore"):
         logs = np.atleast_2d(moment(theta))
@@ -63,8 +63,8 @@ def log_sum_tail(
 
 
 def as_deviations(log_chance: float) -> float:
-    """The number z for which a normal law lies more than z standard deviations from its mean, to
-    either side, with this chance."""
+    """The z such that a normal variable is more than z standard deviations from its mean, on either
+    side, with this probability."""
     if log_chance >= 0:
         return 0.0
     far = math.sqrt(-2 * log_chance) + 1.0
@@ -79,10 +79,9 @@ def _log_outside(z: float) -> float:
 
 
 def as_anomaly(found: Sequence[Unlikely]) -> float:
-    """The most unlikely of some deviations as standard deviations of a normal law, with its sign.
-
-    Ensures: whatever the number of deviations, |anomaly| > z has at most the chance that a normal
-    law lies more than z standard deviations away (Bonferroni: chances add up at most).
+    """The most unlikely of some deviations, in standard deviations of a normal law, with its sign.
+    Ensures: for any number of deviations, |anomaly| > z is at most as probable as a normal variable
+    more than z standard deviations from its mean (Bonferroni).
     """
     worst = min(found, key=lambda one: one.log_chance, default=Unlikely(1, 0.0))
     away = as_deviations(worst.log_chance + math.log(max(len(found), 1)))

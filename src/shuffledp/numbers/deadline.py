@@ -1,10 +1,10 @@
-"""A limit on the time that verifying somebody else's parameters may take.
+"""A time limit for verifying somebody else's parameters.
 
     with time_limit(60, "Verifying this task"):
         task.verify()
 
 Proofs and searches call `check_time` between their steps, each of which takes well under a second.
-Without a limit, nothing is checked.
+Without a limit, `check_time` does nothing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_BYTES = 1 << 20  # of keystream under one key: 1 MiB keeps the buffer in the L2 cache
+BLOCK_BYTES = 1 << 20  # keystream per key: 1 MiB keeps the buffer in the L2 cache
 POOL_BYTES = 1 << 12  # small requests are served from a pool of this size
 SECRET_BYTES = 48  # a 32-byte key and a 16-byte counter block
 
@@ -38,7 +38,7 @@ class Keystream:
             self._block(self._pool)
             self._used = 0
         taken = self._pool[self._used : self._used + target.size]
-        self._used += target.size  # first: an interrupt here wastes bytes and never repeats them
+        self._used += target.size  # before use: an interrupt may waste bytes, never repeat them
         target[:] = taken
         taken[:] = 0
 
@@ -62,7 +62,7 @@ def _count_fork() -> None:
     _forks += 1
 
 
-if hasattr(os, "register_at_fork"):  # a system without it cannot fork
+if hasattr(os, "register_at_fork"):  # systems without it cannot fork
     os.register_at_fork(after_in_child=_count_fork)
 
 
@@ -108,8 +108,8 @@ SYSTEM = Entropy()
 
 
 class SeededEntropy(Entropy):
-    """Bits that are the same for the same seed, for tests and for reproducing a figure; never for
-    real people's data. Every thread starts from the beginning.
+    """Bits that depend only on the seed, for tests and reproducible figures; never for real data.
+    Every thread starts from the beginning.
 
     Everything drawn with it is marked `seeded`, all the way to the estimate; services and ledgers
     refuse it.

@@ -1,7 +1,6 @@
-"""Exact numbers: how parameters are read, and how inequalities between them are decided.
-
-Every number that reaches a randomizer is a `Fraction`; every privacy question is answered by
-`arb` balls whose precision is raised until the answer is certain.
+"""Exact numbers: reading parameters, and deciding inequalities between them. Every number that
+reaches a randomizer is a `Fraction`. Every privacy question is decided by `arb` balls whose
+precision is raised until the answer is certain.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from shuffledp.numbers.deadline import check_time
 
 ExactNumber: TypeAlias = int | float | str | Fraction | Decimal
 
-FIRST_PRECISION = 128  # bits of a ball at first; doubled until a question is decided …
-LAST_PRECISION = 8192  # … or until here
-LARGEST_CONFIDENCE = 1 - 1e-9  # laws of errors are computed up to tails of about 10⁻¹⁴
+FIRST_PRECISION = 128  # initial bits of a ball; doubled until a question is decided …
+LAST_PRECISION = 8192  # … or this limit is reached
+LARGEST_CONFIDENCE = 1 - 1e-9  # error distributions are computed up to tails of about 10⁻¹⁴
 
 MOST_NUMBER_TEXT = 900
-"""Characters of a number given as text: two times the digits of the longest float."""
+"""The most characters of a number in text form: twice the digits of the longest float."""
 MOST_NUMBER_BITS = 4_096
-"""Of the numerator or denominator of a number that a caller gives."""
+"""The most bits of the numerator or denominator of a caller's number."""
 LARGEST_EXPONENT = 400
 """A decimal lies between 10^−400 and 10^400: a longer exponent would make a short text a number of
 millions of digits."""
 
 
 def exact(value: ExactNumber, name: str) -> Fraction:
-    """`value` as an exact fraction; a float is taken for exactly the number that it is."""
+    """`value` as an exact fraction; a float stands for exactly its binary value."""
     allowed = f"{name} must be a finite number (int, Fraction, Decimal, float, or text like 0.1)"
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
@@ -59,18 +58,17 @@ def exact(value: ExactNumber, name: str) -> Fraction:
 
 
 def _shown(value: int | float | str | Fraction | Decimal) -> str:
-    """The beginning of a refused text or float; for a number that is too long to print, only
-    that."""
+    """The beginning of a refused text or float; for a number that is too long to print, just that
+    fact."""
     if isinstance(value, int | Fraction):
         return "one of too many digits"
     return repr(str(value)[:40])
 
 
 def as_written(value: ExactNumber, name: str) -> Fraction:
-    """`value` as an exact fraction, where a float is taken for its shortest decimal: 0.1 is 1/10.
-
-    For what people write down and add up: ε, budgets and targets. Values of users, bounds and the
-    parameters of cells are taken with `exact`.
+    """`value` as an exact fraction; a float stands for its shortest decimal, so 0.1 is 1/10. For
+    numbers that people write down and add up: ε, budgets and targets. Users' values, bounds and the
+    parameters of cells use `exact`.
     """
     if isinstance(value, float | np.floating) and math.isfinite(value):
         value = str(value)  # NumPy's own float types print their shortest decimal too
@@ -78,12 +76,12 @@ def as_written(value: ExactNumber, name: str) -> Fraction:
 
 
 def positive(value: ExactNumber, name: str) -> Fraction:
-    """`value` as an exact fraction; refuses what is not above 0."""
+    """`value` as an exact fraction; refuses numbers that are not above 0."""
     return _above_zero(exact(value, name), name)
 
 
 def positive_as_written(value: ExactNumber, name: str) -> Fraction:
-    """`value` as `as_written` takes it; refuses what is not above 0."""
+    """`value` as read by `as_written`; refuses numbers that are not above 0."""
     return _above_zero(as_written(value, name), name)
 
 
@@ -94,7 +92,7 @@ def _above_zero(number: Fraction, name: str) -> Fraction:
 
 
 def probability(value: ExactNumber, name: str) -> Fraction:
-    """`value` as an exact fraction; refuses what is not strictly between 0 and 1."""
+    """`value` as an exact fraction; refuses numbers that are not strictly between 0 and 1."""
     number = exact(value, name)
     if not 0 < number < 1:
         raise ParameterError(f"{name} must lie strictly between 0 and 1; {show(number)} was given.")
@@ -102,7 +100,8 @@ def probability(value: ExactNumber, name: str) -> Fraction:
 
 
 def checked_confidence(value: ExactNumber) -> float:
-    """`value` as the confidence of intervals; refuses what no interval can be computed for."""
+    """`value` as the confidence of intervals; refuses levels for which no interval can be
+    computed."""
     confidence = float(exact(value, "confidence"))
     if not 0 < confidence <= LARGEST_CONFIDENCE:
         raise ParameterError(
@@ -123,7 +122,7 @@ def whole(value: object, name: str, least: int = 1, most: int | None = None) -> 
 
 
 def truth(value: object, name: str) -> bool:
-    """`value` as true or false; refuses texts and numbers, which may mean either."""
+    """`value` as true or false; refuses texts and numbers, which are ambiguous."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{name} must be True or False; a {type(value).__name__} was given.")
     return bool(value)
@@ -139,7 +138,7 @@ def percent(share: float) -> str:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """A number of things as text, in the singular where it is one.
+    """A number of things as text, in the singular if it is one.
 
     >>> counted(1, "user"), counted(10_000, "user"), counted(0, "batch", "batches")
     ('1 user', '10,000 users', '0 batches')
@@ -168,7 +167,7 @@ def written(number: float, digits: int) -> str:
 
 
 def show(number: Fraction | float, digits: int = 6) -> str:
-    """The number as text for people: exact where that is short, rounded otherwise."""
+    """The number as text for people: exact if that is short, otherwise rounded."""
     if isinstance(number, Fraction):
         if number.denominator == 1 and abs(number) < 10**15:
             return str(number.numerator)
@@ -187,8 +186,7 @@ def ball(number: Fraction | int) -> arb:
 
 
 def fraction_above(number: arb) -> Fraction:
-    """A fraction that is at least a number that a ball encloses, close to the ball's upper end at
-    the current precision."""
+    """A fraction just above the upper end of a ball at the current precision."""
     mantissa, exponent = number.upper().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
@@ -203,8 +201,8 @@ def at_precision(bits: int, quantity: Callable[[], arb]) -> arb:
 def sign(quantity: Callable[[], arb]) -> tuple[int, arb, int]:
     """The certain sign (−1 or +1) of a quantity, the ball that shows it, and the bits it took.
 
-    Ensures: the sign is that of the true value. Raises `Undecided` where 8192 bits do not tell,
-    as for a quantity that is exactly 0.
+    Ensures: the sign is that of the true value. Raises `Undecided` if 8192 bits are not enough, for
+    example if the quantity is exactly 0.
     """
     bits = FIRST_PRECISION
     while bits <= LAST_PRECISION:
@@ -234,7 +232,9 @@ def to_float(quantity: Callable[[], arb]) -> float:
 def round_to(value: float, digits: int, *, up: bool) -> Fraction:
     """A positive float as a decimal of few significant digits, rounded up or down exactly."""
     if not 0 < value < math.inf:
-        raise PlanningError("The parameters leave the range of numbers; choose less extreme ones.")
+        raise PlanningError(
+            "The numbers become too large or too small; use less extreme parameters."
+        )
     number = Fraction(value)
     step = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
     units = number / step

@@ -1,7 +1,7 @@
 """Laws on 0..k whose masses are all rational: the noise of the bounded cell, and tables (MATH §12).
 
-They are enclosed by balls at the working precision, so that a sampler can decide any comparison;
-`masses` gives the fractions themselves, whose length grows with k.
+They are enclosed by balls at the working precision, so that a sampler can decide any comparison.
+`masses` returns the fractions themselves, whose length grows with k.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class CutNegativeBinomial(Law):
         return [Fraction(weight, total) for weight in weights]
 
     def whole_weights(self) -> list[int]:
-        """The c_j times one number that makes them whole: no common divisor is ever looked for."""
+        """The c_j times a common denominator; avoids reducing fractions."""
         (a, b), (p, q) = self.shape.as_integer_ratio(), self.beta.as_integer_ratio()
         rising = [1]  # p^j · a(a+b)⋯(a+(j−1)b)
         for j in range(self.cut):

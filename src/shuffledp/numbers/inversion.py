@@ -1,4 +1,4 @@
-"""Confidence intervals by inverting tests: the true sums that explain what was observed."""
+"""Confidence intervals by inverting tests: the true sums that are consistent with the data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Chances = Callable[[Integers, Integers], Floats]
 def invert_tests(
     at_most: Chances, sums: Integers, outside: float, middle: Floats, reach: Floats
 ) -> tuple[Integers, Integers]:
-    """For each observed difference the least and the largest true sum under which it is no outlier:
-    each side is missed with a chance of at most outside/2. `middle` and `reach` guess where to
-    look; equal differences are looked at once."""
+    """For each observed difference, the least and the largest true sum under which it is not an
+    outlier; each side misses with probability at most outside/2. `middle` and `reach` guess where
+    to search; equal differences are computed once."""
     known, index = np.unique(sums, return_inverse=True)
     first = np.unique(sums, return_index=True)[1]
     middle, reach = middle[first], reach[first]
@@ -35,15 +35,15 @@ def invert_tests(
 
 
 def normal_reach(outside: float, variances: Floats) -> Floats:
-    """How far from its middle an interval would end if the error were normal."""
-    from statistics import NormalDist  # here: it takes a tenth of the package's import
+    """Half the width of an interval if the error were normal."""
+    from statistics import NormalDist  # imported here, because it is slow to import
 
     return np.asarray(-NormalDist().inv_cdf(outside / 2) * np.sqrt(variances))
 
 
 def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:
-    """The least integers for which conditions hold that, once true, stay true; looked for from
-    `start` on, all side by side. At the right start it asks twice."""
+    """The least integers at which monotone conditions hold, searched from `start` for all elements
+    at once. With the right start, each condition is evaluated twice."""
     at_start = holds(start)
     way, step = np.where(at_start, -1, 1), np.ones_like(start)
     inner, outer = start, start + way

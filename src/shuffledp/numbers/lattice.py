@@ -1,6 +1,5 @@
-"""Error laws in floats, for reporting only: binomial masses, a noise law on a lattice, and the law
-of
-a weighted sum of independent errors.
+"""Error distributions in floats, for reporting only: binomial masses, a noise law on a lattice, and
+the law of a weighted sum of independent errors.
 
 The characteristic functions of all parts are known; their product, transformed once, is the law of
 the whole error on a grid. The errors of a real sum are spread over thousands of lattice points, so
@@ -82,7 +81,7 @@ def log_negative_binomial(shape: float, decay: float, t: Floats) -> Complexes:
 
 
 def lattice_bins(places: Floats, width: float) -> Floats:
-    """Edges of about this width that hold the same number of lattice points each."""
+    """Bin edges of about this width, with the same number of lattice points in each bin."""
     step = float(np.median(np.diff(places))) if len(places) > 1 else 1.0
     group = max(1, round(width / step))
     start = places[0] - (group - 0.5) * step
@@ -105,8 +104,8 @@ class Part:
 def error_masses(
     parts: Sequence[Part], rounding_variance: float, spread: float | None = None
 ) -> tuple[Floats, Floats]:
-    """Errors on a grid and how likely each is, random rounding included; the grid is made for the
-    variance of the whole, or for the one that is given, so that several errors share a grid."""
+    """Errors on a grid and how likely each is, random rounding included; the grid fits the total
+    variance, or a given one, so that several errors can share a grid."""
     if spread is None:
         spread = rounding_variance + sum(part.weight**2 * part.variance for part in parts)
     step = 2 * GRID_REACH * spread**0.5 / GRID_POINTS

@@ -1,8 +1,9 @@
-"""The laws of [GKM23], with parameters as exact rationals and probabilities as `arb` balls.
+"""The distributions ("laws") of [GKM23], with exact rational parameters and probabilities as `arb`
+balls.
 
 `pmf` and `cdf` enclose the true value at the current working precision; `mean` and `variance`
-likewise. A noise parameter is given as its decay a: the success probability is 1 − e^−a, which is
-how the paper writes it and which no rational could be.
+likewise. A noise parameter is the decay a: the success probability is 1 − e^−a, as in the paper,
+which is never rational.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ball
 
 TAIL_DECAYS = 48  # e^−48 is below 2^−64: a table this long decides almost every draw
-FEW_MASSES = 1024  # up to this many probabilities are summed one by one
+FEW_MASSES = 1024  # up to here, probabilities are summed one by one
 
 
 class Law(ABC):
@@ -35,8 +36,8 @@ class Law(ABC):
         return None
 
     def tail(self) -> int:
-        """How many values beyond the mean a table should hold where the probabilities fall off
-        only like e^(−decay·k); 0 where they fall off faster."""
+        """How many values beyond the mean a table should have if the probabilities fall off only
+        like e^(−decay·k); 0 if they fall off faster."""
         return 0
 
     @abstractmethod
@@ -48,12 +49,12 @@ class Law(ABC):
         """The probability of at most k: P(X ≤ k)."""
 
     def exact_cdf(self, k: int) -> Fraction | None:
-        """P(X ≤ k) where it is rational and known as such; else None."""
+        """P(X ≤ k) as a fraction if it is rational; otherwise None."""
         return None
 
     @abstractmethod
     def ratio(self, k: int) -> arb:
-        """How much likelier k+1 is than k: P(X = k+1) / P(X = k)."""
+        """P(X = k+1) / P(X = k)."""
 
     @abstractmethod
     def mean(self) -> arb:
@@ -71,7 +72,7 @@ class Law(ABC):
         )
 
     def _outside(self, k: int) -> arb | None:
-        """The cdf where k lies outside the possible values: 0 or 1; else None."""
+        """The cdf if k is outside the possible values (0 or 1); otherwise None."""
         if self.first is not None and k < self.first:
             return arb(0)
         if self.last is not None and k >= self.last:

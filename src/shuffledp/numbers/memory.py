@@ -1,7 +1,7 @@
 """Whether there is enough memory for the next step, checked before anything is charged.
 
-Linux says how much memory programs can still get without swapping, a control group how much its
-programs may take, and a process limit how much this one may. Elsewhere nothing is refused here.
+Linux reports how much memory is available without swapping; a control group and a process limit may
+allow less. On other systems nothing is refused here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ GROUP = Path("/sys/fs/cgroup")
 
 
 def check_memory(needed: int, less: str) -> None:
-    """Raises `ParameterError` if fewer bytes are free than are needed; `less` says what to ask for
+    """Raises `ParameterError` if fewer bytes are free than are needed; `less` says what to try
     instead."""
     free = free_bytes()
     if free is not None and needed > free:
         raise ParameterError(
-            f"This needs about {needed / 2**20:,.0f} MB of memory and {free / 2**20:,.0f} MB are "
-            f"free; nothing was charged: {less}, or use a machine with more memory."
+            f"This needs about {needed / 2**20:,.0f} MB of memory, but {free / 2**20:,.0f} MB are "
+            f"free. Nothing was charged: {less}, or use a machine with more memory."
         )
 
 
 def free_bytes() -> int | None:
-    """How many bytes this process can still get; None where the system does not say."""
+    """How many bytes this process can still get; None if the system does not say."""
     known = [_of_system(), _of_group(), _of_process()]
     return min((number for number in known if number is not None), default=None)
 

@@ -1,8 +1,8 @@
-"""How many messages a report must be able to hold, from the exact tail of what a user sends.
+"""How many messages a report needs, from the exact tail of the number that a user sends.
 
 The number of messages is a sum of independent parts. Their masses are multiplied out as
-polynomials in ball arithmetic, so that the chance of needing more than K messages is known with
-certainty; K is the least number for which a union bound over a whole batch stays below 2⁻⁶⁴.
+polynomials in ball arithmetic, so the probability of needing more than K messages has a certain
+bound; K is the least number for which a union bound over a whole batch stays below 2⁻⁶⁴.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OVERFLOW_BITS = 64
 """A batch overflows with probability at most 2⁻⁶⁴."""
 PRECISION_BITS = 320
 LONGEST_EXACT = 1 << 16
-"""Longer reserves, too long for the service, are bounded by Chernoff's inequality alone."""
+"""Longer reserves are too long for the service; Chernoff's inequality alone bounds them."""
 NEGLIGIBLE_BITS = 200
 LARGEST_TILT = 8.0
 
@@ -46,7 +46,7 @@ class MessageLaw(ABC):
 
 @dataclass(frozen=True)
 class NoiseMessages(MessageLaw):
-    """Messages that come in groups of `step`, as many groups as a noise law says."""
+    """Messages in groups of `step`; a noise law determines the number of groups."""
 
     law: NegativeBinomial | Poisson
     step: int = 1
@@ -100,8 +100,8 @@ class BoundedMessages(MessageLaw):
 
 
 def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:
-    """P(the sum of the parts exceeds k) for k = 0..most, in balls that may lie above it by masses
-    that were left out, never below."""
+    """P(the sum of the parts exceeds k) for k = 0..most, in balls that may be above it by the
+    omitted masses, but never below."""
     with ctx.workprec(PRECISION_BITS):
         product = arb_poly([1])
         for law in laws:
@@ -118,7 +118,7 @@ def least_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
     """The least k that any of `reports` reports exceeds with probability at most 2⁻⁶⁴.
 
     Ensures: reports · P(N > k) ≤ 2⁻⁶⁴ in ball arithmetic; up to `LONGEST_EXACT` no smaller k was
-    shown to do.
+    shown to suffice.
     """
     bound = chernoff_capacity(laws, reports)
     if bound > LONGEST_EXACT:

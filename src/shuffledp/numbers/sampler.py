@@ -1,16 +1,16 @@
 """One exact sampler for every law: inversion of a uniform number whose bits are drawn on demand.
 
-X is the number of cumulative probabilities F(first), F(first+1), … that a uniform U does not lie
-below. U is never written down whole: 16 bits of it decide almost every draw through a look-up
-table; where they equal the leading bits of some F(k), 64 bits are compared with 64-bit
-thresholds; where these tie too, or U lies beyond the table, U grows bit by bit and F(k) is
-enclosed ever more tightly by `arb` until the comparison is certain. No float comes between a
-parameter and a draw, and no value is out of reach (MATH §10).
+X is the number of cumulative probabilities F(first), F(first+1), … that are at most U, a uniform
+number. U is never complete: 16 bits decide almost every draw through a look-up table. If they equal
+the leading bits of some F(k), 64 bits are compared with 64-bit thresholds. If these tie, too, or U
+is beyond the table, more bits of U are drawn, and `arb` encloses F(k) more tightly, until the
+comparison is certain. No float is used between a parameter and a draw, and every value is possible
+(MATH §10).
 
 `events`, `tallies` and `total_of` make many draws at once, at a cost that does not grow with their
-number, and still exactly. A law's thresholds split the 64-bit words into those that decide for
-0, for 1, …, and a few that do not decide; how many of n words fall into one part is binomial with a
-rational probability. So the words of a part are never drawn, only counted.
+number, and still exactly. A law's thresholds split the 64-bit words into those that mean 0, those
+that mean 1, …, and a few undecided ones. How many of n words fall into one part is binomial with a
+rational probability, so the words of a part are never drawn, only counted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.laws import Binomial, Law
 from shuffledp.numbers.uniform import Uniform, invert
 
-CHUNK_WORDS = 1 << 18  # per pass: words and results stay in the L2 cache
-MOST_THRESHOLDS = 1 << 16  # in a table
-THRESHOLDS_PER_DRAW = 500  # a draw without a table costs about as much as these
-FEW_OPEN_WORDS = 256  # of 65,536: up to these, rare events are drawn instead of words …
-SPARSE_BATCH = 1 << 14  # … in batches of at least this size; a device's own are smaller
-UNDECIDED = 0xFFFF  # in the look-up table: 16 bits do not decide
-RARE_FROM = 0.99  # from this probability of the first value on, only the other draws are looked at
+CHUNK_WORDS = 1 << 18  # draws per pass: words and results stay in the L2 cache
+MOST_THRESHOLDS = 1 << 16  # the most thresholds in a table
+THRESHOLDS_PER_DRAW = 500  # thresholds that cost as much as one draw without a table
+FEW_OPEN_WORDS = 256  # open words of 65,536 up to which rare events are drawn instead of words …
+SPARSE_BATCH = 1 << 14  # … in batches of at least this size; a device draws fewer
+UNDECIDED = 0xFFFF  # table entry: 16 bits do not decide
+RARE_FROM = 0.99  # if the first value is this likely, only the other draws are processed
 
 
 def thresholds(law: Law, start: int, width: int, bits: int) -> list[tuple[int, int]]:
@@ -86,7 +86,7 @@ class Table:
         return table.astype(np.uint16)
 
     def open_words(self, coarse_bits: int) -> int:
-        """How many words do not give the first value right away."""
+        """How many words do not immediately mean the first value."""
         return (1 << coarse_bits) - self.first_word
 
     def place(self, fine: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -98,7 +98,7 @@ class Table:
 
 
 class Sampler:
-    """Exact draws from one law. Smaller word sizes serve the tests, which force ties with them."""
+    """Exact draws from one law. Tests use smaller word sizes to force ties."""
 
     def __init__(self, law: Law, coarse_bits: int = 16, fine_bits: int = 64) -> None:
         self.law = law
@@ -117,10 +117,9 @@ class Sampler:
         return values
 
     def draw_one(self, entropy: Entropy = SYSTEM) -> int:
-        """A single draw: what runs on devices, in every language alike (docs/protocol.md).
-
-        Ensures: the value k with F(k−1) ≤ U < F(k), where U's bits come in words of 64, a further
-        one only where those before leave it open. A table, where there is one, changes nothing.
+        """A single draw, as on devices; the same in every language (docs/protocol.md). Ensures: the
+        value k with F(k−1) ≤ U < F(k). U's bits are drawn in words of 64, another one only if the
+        previous ones do not decide. A table, if there is one, changes nothing.
         """
         word = entropy.bits(64)
         table = self._table_for(1) if self.fine_bits == 64 else None
@@ -180,8 +179,8 @@ class Sampler:
     def _chunk(
         self, size: int, entropy: Entropy
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16] | None]:
-        """Draws above the start, as (places, values there) on top of what is common: an array, or
-        None for zeros everywhere else."""
+        """Draws minus the first value, as (positions, values there) and the common rest: an array,
+        or None if it is all zeros."""
         table = self._table_for(size)
         if table is None:
             draws = [invert(self.law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(size)]
@@ -207,9 +206,9 @@ class Sampler:
     def _open_places(
         self, table: Table, size: int, entropy: Entropy
     ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The places whose word does not give the first value, and their words, without drawing
-        the words of all others: how many there are is binomial, where they are is a uniform
-        subset, and each is uniform among the open words. The same joint law, event by event."""
+        """The positions whose word does not mean the first value, and their words, without drawing
+        all other words: their number is binomial, their positions are a uniform subset, and each
+        word is uniform among the open words. The joint distribution is the same."""
         few = table.open_words(self.coarse_bits)
         chance = Binomial(size, Fraction(few, 1 << self.coarse_bits))
         count = sampler(chance).draw_one(entropy)
@@ -223,7 +222,7 @@ class Sampler:
 
     @property
     def table(self) -> Table:
-        """The table, built now if it is not there yet."""
+        """The table, built now if necessary."""
         if self._table is None:
             self._table = Table(self.law, self.start, self.width, self.coarse_bits, self.fine_bits)
         return self._table
@@ -231,12 +230,12 @@ class Sampler:
     def _resolve(
         self, table: Table, words: NDArray[np.unsignedinteger], entropy: Entropy
     ) -> NDArray[np.int64]:
-        """The values, above the start, of those U whose leading word is given."""
+        """The values, minus the first value, for given leading words of U."""
         more = entropy.words(words.size, np.uint64) >> np.uint64(64 - int(table.shift))
         return self.decide(table, (words.astype(np.uint64) << table.shift) | more, entropy)
 
     def decide(self, table: Table, fine: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
-        """The values, above the start, of those U whose leading `fine_bits` bits are given."""
+        """The values, minus the first value, for given leading `fine_bits` bits of U."""
         values, undecided = table.place(fine)
         for place in undecided:
             uniform = Uniform(int(fine[place]), self.fine_bits, entropy)
@@ -251,13 +250,13 @@ def _chunks(size: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def sampler(law: Law) -> Sampler:
-    """The sampler of a law, with its table kept for the next call."""
+    """The sampler of a law (cached, with its table)."""
     return Sampler(law)
 
 
 Integers = NDArray[np.int64]
 
-FEW_DRAWS = 1 << 14  # up to this many, drawing each is faster than counting
+FEW_DRAWS = 1 << 14  # up to here, drawing each trial is faster than counting
 
 
 def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
@@ -270,16 +269,15 @@ def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
 
 
 def successes_by_bits(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
-    """`successes` for chances that are not small, at about a quarter byte of entropy per trial.
-
-    Each trial compares a uniform number with the chance, bit by bit from the first; those whose
-    bits are equal so far go on. Of all others only the number is kept.
+    """`successes` for probabilities that are not small, at about a quarter byte of entropy per
+    trial. Each trial compares a uniform number with the probability bit by bit. Trials whose bits
+    have been equal so far continue; the others are only counted.
     """
     found, (rest, whole) = 0, chance.as_integer_ratio()
     while trials and rest:
         rest *= 2
         ones = _ones(trials, entropy)
-        if rest >= whole:  # the chance's bit is 1: a 0 lies below it
+        if rest >= whole:  # the probability's bit is 1: a 0 is below it
             found, trials, rest = found + trials - ones, ones, rest - whole
         else:
             trials -= ones
@@ -299,7 +297,7 @@ def events(law: Law, size: int, entropy: Entropy = SYSTEM) -> tuple[Integers, In
     """(positions, draws) of those among `size` independent draws that are not 0, in any order.
 
     Requires: a law on 0, 1, …; the expected number of draws other than 0 fits in memory.
-    Ensures: the joint law of `size` draws, exactly; only what is not 0 costs anything.
+    Ensures: exactly the joint law of `size` draws; only draws other than 0 cost time.
     """
     source = sampler(law)
     if law.first != 0 or source.start != 0:
@@ -308,7 +306,7 @@ def events(law: Law, size: int, entropy: Entropy = SYSTEM) -> tuple[Integers, In
     count = successes(size, Fraction(words - first, words), entropy)
     values = _values(source, first, count, entropy)
     places = subset(size, count, entropy)
-    kept = np.flatnonzero(values)  # an undecided word may give 0 all the same
+    kept = np.flatnonzero(values)  # an undecided word may still mean 0
     return places[kept], values[kept]
 
 

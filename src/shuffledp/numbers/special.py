@@ -1,7 +1,6 @@
-"""How ln Γ and ψ rise between x and x + s, for arrays. Floats that only propose.
-
-Differences are taken inside Stirling's series (after a shift by 3), so that they keep their
-digits when x is 10¹² and s a thousand.
+"""The differences of ln Γ and ψ between x and x + s, for arrays of floats that only propose.
+Differences are taken inside Stirling's series (after a shift by 3), so they stay accurate even if x
+is 10¹² and s is a thousand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Quantiles of errors that are not quite normal, from their first four cumulants. Reporting only.
+"""Quantiles of errors that are not quite normal, from their first four cumulants. For reporting
+only.
 
 The noise of one cell has tails like a Laplace law; a sum of many is nearly normal. Between the two,
 the sum is approximated by a normal and a Laplace part with the right variance and fourth cumulant;
@@ -19,7 +20,7 @@ from shuffledp.numbers.bisection import bisect
 from shuffledp.numbers.lattice import Complexes, Floats
 
 LAPLACE_KURTOSIS = 3.0
-LEAST_KURTOSIS = 1e-3  # below it, an error is taken for normal
+LEAST_KURTOSIS = 1e-3  # below it, an error counts as normal
 KURTOSIS_KNOTS = 24
 CUMULANT_STEPS = (0.15, 0.3, 0.45, 0.6)  # in standard deviations
 
@@ -41,7 +42,7 @@ def third_and_fourth_cumulants(
 def error_ends(
     variances: Floats, third: Floats, fourth: Floats, outside: float
 ) -> tuple[Floats, Floats]:
-    """Between which errors those with these cumulants lie, but for a chance of outside/2 on each
+    """The range of an error with these cumulants, with probability outside/2 left out on each
     side."""
     spread = np.sqrt(np.maximum(variances, 0.0))
     safe = np.where(spread > 0, spread, 1.0)
@@ -57,7 +58,7 @@ def error_ends(
 
 @lru_cache(maxsize=64)
 def _reaches(outside: float) -> tuple[Floats, Floats]:
-    """(kurtosis, how many standard deviations hold all but `outside`), up to Laplace's law."""
+    """(kurtosis, standard deviations that cover all but `outside`), up to Laplace's law."""
     knots = np.concatenate(
         [[0.0], np.geomspace(LEAST_KURTOSIS, LAPLACE_KURTOSIS, KURTOSIS_KNOTS - 1)]
     )
@@ -92,6 +93,6 @@ def _normal_laplace_tail(x: float, normal: float, scale: float) -> float:
 
 
 def _mostly_zero(kurtosis: Floats, outside: float) -> Floats:
-    """The reach of a law that is Laplace's with some chance and else 0."""
+    """The reach of a law that is Laplace's with some probability and otherwise 0."""
     chance = 6 / (np.maximum(kurtosis, LAPLACE_KURTOSIS) + 3)
     return np.asarray(np.maximum(np.log(chance / outside), 0.0) / np.sqrt(2 * chance))

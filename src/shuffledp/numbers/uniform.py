@@ -1,8 +1,8 @@
 """Exact inversion of a law: a uniform number whose bits are drawn on demand.
 
-X is the number of cumulative probabilities F(first), F(first+1), … that a uniform U does not lie
-below. U is never written down whole: 64 bits of it come at a time, and F(k) is enclosed ever more
-tightly by `arb`, until the comparison is certain (MATH §10).
+X is the number of cumulative probabilities F(first), F(first+1), … that are at most U, a uniform
+number. U is drawn 64 bits at a time, and `arb` encloses F(k) more and more tightly, until the
+comparison is certain (MATH §10).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.exact import LAST_PRECISION, at_precision, to_float
 from shuffledp.numbers.laws import Law
 
-MOST_STEPS = 256  # beside an anchor, added up one by one; farther ones are evaluated anew
+MOST_STEPS = 256  # masses near an anchor are added one by one; distant ones are evaluated afresh
 MOST_UNIFORM_BITS = 1 << 12  # more are needed with a probability of 2^−4000
 
 
 def uniform_whole(size: int, entropy: Entropy) -> int:
-    """A uniform integer in 0..size − 1, in every language alike (docs/protocol.md): ⌊U·size⌋, where
-    a further word of U is drawn only where those before leave it open."""
+    """A uniform integer in 0..size − 1, the same in every language (docs/protocol.md): ⌊U·size⌋.
+    Another word of U is drawn only if the previous ones do not decide."""
     value, bits = entropy.bits(64), 64
     while True:
         found = value * size >> bits
@@ -45,11 +45,11 @@ class Uniform:
     def below(
         self, threshold: Callable[[], arb], exactly: Callable[[], Fraction | None] = lambda: None
     ) -> bool:
-        """Whether U < threshold, with as many bits of U as that takes. `exactly` gives the
-        threshold itself where it is rational.
+        """Whether U < threshold, with as many bits of U as that takes. `exactly` returns the
+        threshold itself if it is rational.
 
         Ensures: the answer is that of the infinitely long U. 64 more bits are drawn if and only if
-        the threshold lies strictly between two neighbouring values of the bits that are known.
+        the threshold lies strictly between two neighbouring values of the known bits.
         """
         while (verdict := self._verdict(threshold, exactly)) is None:
             if self.bits > MOST_UNIFORM_BITS:
@@ -64,7 +64,7 @@ class Uniform:
     def _verdict(
         self, threshold: Callable[[], arb], exactly: Callable[[], Fraction | None]
     ) -> bool | None:
-        """Whether U < threshold by the bits that are known; None if they leave it open."""
+        """Whether U < threshold, from the known bits; None if they do not decide."""
         precision = self.bits + 64
         while True:
             bound: arb | Fraction
@@ -95,8 +95,8 @@ def invert(law: Law, uniform: Uniform) -> int:
 
 
 def _near(law: Law, anchor: int) -> Callable[[int], arb]:
-    """The cdf, from one evaluation at the anchor and sums of masses beside it: an incomplete beta
-    function costs a thousand times what a step does."""
+    """The cdf, from one evaluation at an anchor and sums of nearby masses: an incomplete beta
+    function costs a thousand times as much as a step."""
     known: dict[int, dict[int, tuple[arb, arb]]] = {}
 
     def cdf(k: int) -> arb:
@@ -119,7 +119,7 @@ def _near(law: Law, anchor: int) -> Callable[[int], arb]:
 
 def _guess(law: Law, uniform: Uniform) -> int:
     """A first guess of the value: the normal quantile of U, within the possible values."""
-    from statistics import NormalDist  # here, for it takes a tenth of the package's import
+    from statistics import NormalDist  # imported here, because it is slow to import
 
     middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
     deviation = to_float(law.variance) ** 0.5

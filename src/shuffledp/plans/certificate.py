@@ -1,6 +1,6 @@
 """Certificates: proofs, for exact parameters, that a protocol is ε-DP in the shuffle model.
 
-`certify` gives a certificate, raises `PrivacyViolation` with a witness, or raises `Undecided`.
+`certify` returns a certificate, or raises `PrivacyViolation` with a witness, or `Undecided`.
 A certificate is plain JSON. Anyone can check it again, with `verify` or with the independent
 program `shuffledp_check`, which shares no code with this package.
 """
@@ -26,7 +26,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class CellProof:
-    """What was shown about one cell (and all its copies)."""
+    """What was proved about one cell (and all its copies)."""
 
     kind: str
     copies: int
@@ -38,7 +38,7 @@ class CellProof:
         return {**self._head(), "proof": self.proof.to_dict()}
 
     def claims(self) -> dict[str, Any]:
-        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        """`to_dict` without the digits that depend on the arithmetic library."""
         return {**self._head(), "proof": self.proof.claims()}
 
     def _head(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class CellProof:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """ε-DP in the shuffle model, shown for these parameters."""
+    """ε-DP in the shuffle model, proved for these parameters."""
 
     protocol: Protocol[Result]
     loss: Fraction
@@ -95,12 +95,12 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
     if loss > protocol.epsilon:
         raise PrivacyViolation(
             f"The cells' losses add up to {show(loss)}, above epsilon = {show(protocol.epsilon)}; "
-            "lower up_epsilon or give the cells less.",
+            "lower up_epsilon or the cells' shares.",
             {"loss": str(loss), "epsilon": str(protocol.epsilon)},
         )
     if any(member.cell.users != protocol.users for member in protocol.members):
         raise PrivacyViolation(
-            "The cells are planned for different numbers of users, so that a batch would carry "
+            "The cells are planned for different numbers of users, so a batch would contain "
             "less noise than some of them need; plan all for the same users.",
             {"users": [member.cell.users for member in protocol.members]},
         )
@@ -131,15 +131,15 @@ def verify(data: object) -> Certificate:
         data = data["certificate"]
     if not isinstance(data, dict) or data.get("format") != CERTIFICATE_FORMAT:
         raise ParameterError(
-            f"This is no certificate: its format must be {CERTIFICATE_FORMAT!r}; "
-            "give a file that `shuffledp plan … --json` wrote."
+            f"This is not a certificate: its format must be {CERTIFICATE_FORMAT!r}; "
+            "use a file that `shuffledp plan … --json` wrote."
         )
     CERTIFICATE.check(data, "certificate")
     certificate = certify(protocol_from_dict(data["protocol"]))
     shown = certificate.to_dict()
     if shown["protocol"] != data["protocol"]:
         raise ParameterError(
-            "The certificate's protocol holds something that this version does not know, or is "
+            "The certificate's protocol has a part that this version does not know, or is "
             "written in another way; ask for a new certificate."
         )
     for name in ("statement", "epsilon", "loss", "rule", "neighbours", "users"):

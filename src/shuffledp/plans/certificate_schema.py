@@ -1,4 +1,4 @@
-"""What the JSON of a certificate may hold."""
+"""The JSON schema of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every planner asks of its arguments."""
+"""Checks of arguments that all planners share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
 def checked_epsilon(epsilon: ExactNumber | None) -> Fraction:
     """ε as an exact number in the range that plans can be made for."""
     if epsilon is None:
-        raise ParameterError("epsilon is needed here; give a number like 1.")
+        raise ParameterError("epsilon is missing; pass a number such as 1.")
     number = positive_as_written(epsilon, "epsilon")
     if not SMALLEST_EPSILON <= number <= LARGEST_EPSILON:
         raise ParameterError(
@@ -48,7 +48,7 @@ def checked_size(messages: float) -> None:
 
 
 def listed(bounds: object) -> object:
-    """An array as the list of its elements, anything else as it is."""
+    """An array as the list of its elements; anything else unchanged."""
     return bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
 
 

@@ -23,9 +23,9 @@ class Rates:
     opened: float
     """Messages opened and counted, by the analyzer."""
     tallied: float
-    """Rows encoded and tallied, where data lies in the open."""
+    """Rows encoded and tallied, if you have the data in the clear."""
     cores: int = 1
-    """Of the machine that was measured."""
+    """Cores of the machine that was measured."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """What a collection from `users` users takes."""
+    """The resources that a collection from `users` users needs."""
 
     users: int
     report_size: int
@@ -57,7 +57,7 @@ class Fleet:
     batch_bytes: int
     """All messages in order, as the analyzer gets them."""
     client_seconds: float
-    """To encrypt one report."""
+    """Seconds to encrypt one report."""
     steps: tuple[Step, ...]
     rates: Rates
 
@@ -128,7 +128,7 @@ def fleet(
     steps = (
         Step("shuffler: bring into order", messages, messages / rates.ordered),
         Step("analyzer: open and count", messages, messages / rates.opened),
-        Step("or: tally rows in the open", n, n / rates.tallied),
+        Step("or: tally rows in the clear", n, n / rates.tallied),
     )
     return Fleet(
         users=n,

@@ -1,4 +1,4 @@
-"""ε as the unknown: the least ε for which an error and a number of messages are both kept."""
+"""Finds the least ε that meets both an error and a number of messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shuffledp.protocols.base import R
 
 P = ParamSpec("P")
 Reuse = Callable[[Plan[Any]], dict[str, Any]]
-"""Options that a plan for a larger ε found and that save time if they are taken over."""
+"""Options found by a plan for a larger ε; reusing them saves time."""
 
 SHORT_EPSILONS = [
     number
@@ -31,9 +31,8 @@ FIRST_GUESS = Fraction(1)
 
 
 def planner(reuse: Reuse | None = None) -> Callable[[Callable[P, Plan[R]]], Callable[P, Plan[R]]]:
-    """Makes a planner of a function with the arguments `users` and `epsilon` and the keywords of
-    `TargetOptions` as `**target`: where `epsilon` is None, it looks for the least ε; and its
-    signature names every keyword."""
+    """Turns a function with the arguments `users`, `epsilon` and `**target` into a planner that
+    finds the least ε if `epsilon` is None. Its signature names every keyword of `TargetOptions`."""
 
     def decorated(plan: Callable[P, Plan[R]]) -> Callable[P, Plan[R]]:
         known = _spelled_out(signature(plan))
@@ -72,7 +71,7 @@ def _spelled_out(plain: Signature) -> Signature:
 def _with_least_epsilon(
     plan: Callable[..., Plan[R]], asked: dict[str, Any], reuse: Reuse | None
 ) -> Plan[R]:
-    """The plan with the least ε for what was asked."""
+    """The plan with the least ε for the target."""
     least = _checked_target(asked)
     others = {"epsilon", "progress", *TargetOptions.__annotations__}
     known = {name: one for name, one in asked.items() if name not in others}
@@ -92,8 +91,8 @@ def _checked_target(asked: Mapping[str, Any]) -> Target:
     others = asked.get("mse_overhead"), asked.get("relative_error")
     if rmse is None or messages is None or others != (None, None):
         raise ParameterError(
-            "epsilon may be left out only where both rmse and max_messages, and no other target, "
-            "are given: then the least epsilon that keeps both is found."
+            "epsilon may be left out only if both rmse and max_messages, and no other target, "
+            "are set; then the least epsilon that meets both is found."
         )
     return Target.with_least_epsilon(
         rmse, messages, asked.get("padded", False), asked.get("error_at")
@@ -105,9 +104,9 @@ def with_least_epsilon(
 ) -> Plan[R]:
     """The plan with the least ε, of three decimal digits, whose messages the target allows.
 
-    `plan(ε, near)` gives the cheapest plan that keeps the target's error; where a plan for a larger
-    ε is given as `near`, it may take over from it what saves time. Looked for by halving: more ε
-    never costs more messages (but for rounding to whole messages).
+    `plan(ε, near)` returns the cheapest plan that meets the target's error; it may reuse results of
+    `near`, a plan for a larger ε, to save time. The search bisects, because a larger ε never costs
+    more messages (except for rounding to whole messages).
     """
     messages, rmse = target.max_messages, target.rmse
     assert messages is not None and rmse is not None
@@ -123,17 +122,17 @@ def with_least_epsilon(
     best = _least_fitting(fitting)
     if best is None:
         raise PlanningError(
-            f"No epsilon up to {show(LARGEST_EPSILON)} keeps an RMSE of {show(rmse)} with "
+            f"No epsilon up to {show(LARGEST_EPSILON)} reaches an RMSE of {show(rmse)} with "
             f"{show(messages)} messages per user; allow a larger error or more messages."
         )
     return replace(best, target=target)
 
 
 def _least_fitting(fitting: Callable[[int, Plan[R] | None], Plan[R] | None]) -> Plan[R] | None:
-    """The plan for the first of `SHORT_EPSILONS` that fits, as far as halving finds it: first with
-    what the last fitting plan found, then without, from there downwards in growing steps."""
+    """The plan for the first of `SHORT_EPSILONS` that fits, found by bisection: first with the
+    results of the last fitting plan, then without them, downwards in growing steps."""
     low, high = -1, len(SHORT_EPSILONS)
-    surely_low = low  # refused without any help
+    surely_low = low  # refused even without reuse
     best: Plan[R] | None = None
     middle = SHORT_EPSILONS.index(FIRST_GUESS)
     while high - low > 1:

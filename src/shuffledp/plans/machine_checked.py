@@ -1,8 +1,8 @@
-"""Which certificates rest on machine-checked theorems alone.
+"""Which certificates rely only on machine-checked theorems.
 
 The theorems are in proofs/ of the repository, and proofs/README.md maps every inequality of a
-certificate to a hypothesis. What is checked by machine is the theorem about the randomizer, not
-the implementation.
+certificate to a hypothesis. The machine checks the theorem about the randomizer, not the
+implementation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def machine_checked(certificate: Certificate) -> str:
 
 
 def _missing(certificate: Certificate) -> list[str]:
-    """What the certificate rests on besides machine-checked theorems, each once."""
+    """What the certificate relies on besides machine-checked theorems, each once."""
     missing: dict[str, None] = {}
     for cell in certificate.proofs:
         if isinstance(cell.proof, SparseProof):

@@ -1,4 +1,4 @@
-"""A plan: a protocol, the proof that it is private, and what it will cost and give."""
+"""A plan: a protocol, the proof that it is private, and its expected cost and error."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class Forecast:
     """The cost and the error of a plan, computed rather than measured."""
 
     messages_per_user: float
-    """Expected, for a user with the largest value: an upper bound for all."""
+    """The expected number for a user with the largest value: an upper bound for all users."""
     limit_messages: float | None
     """A proved lower bound for this design with the same losses and the same error
-    (docs/mathematics.md §3 and §12); None where none is known."""
+    (docs/mathematics.md §3 and §12); None if none is known."""
     rmse: float
     """At the worst true value."""
     rmse_at_zero: float
-    """Where the true answer is 0: noise alone."""
+    """RMSE when the true answer is 0: noise alone."""
     central_rmse: float
-    """Of the central mechanism with the same ε, which trusts one party with all raw data."""
+    """RMSE of the central mechanism with the same ε, which trusts one party with all raw data."""
     error_low: float
     """95 % of errors lie between error_low …"""
     error_high: float
     """… and error_high, at the worst true value."""
     bits_per_message: int = 1
     rmse_at: float | None = None
-    """At the count that the target names; None where it names none."""
+    """RMSE at the target's count; None if the target names none."""
 
     @classmethod
     def of(
@@ -57,8 +57,8 @@ class Forecast:
         errors: tuple[float, float] | None = None,
         error_at: Fraction | None = None,
     ) -> Forecast:
-        """What a protocol costs and how well it does with `users` reports; `errors` are those
-        between which 95 % lie, if the protocol's own are not meant."""
+        """The cost and the error of a protocol with `users` reports; `errors` overrides the
+        protocol's range of 95 % of the errors."""
         messages = protocol.messages_per_user()
         checked_size(users * messages)
         low, high = errors or protocol.error_range(users, 0.05)
@@ -76,7 +76,7 @@ class Forecast:
 
     @property
     def bytes_per_user(self) -> float:
-        """The messages' bare bits."""
+        """The bits of the messages alone."""
         return self.messages_per_user * self.bits_per_message / 8
 
 
@@ -88,10 +88,10 @@ class Plan(Generic[R_co]):
     certificate: Certificate
     target: Target
     expected: int
-    """For how many reports the error is forecast."""
+    """The number of reports for which the error is forecast."""
     forecast: Forecast
     printed: Mapping[str, Any] | None = None
-    """The same task with the paper's printed constants, where they apply."""
+    """The same task with the paper's printed constants, if they apply."""
 
     @staticmethod
     def of(
@@ -104,8 +104,8 @@ class Plan(Generic[R_co]):
         printed: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Plan[R]:
-        """The last steps of every planner: decide exactly whether a protocol is private, and
-        forecast what it does with `expected` reports.
+        """The last steps of every planner: decides exactly whether a protocol is private, and
+        forecasts its cost and error with `expected` reports.
 
         Ensures: raises unless the protocol is certified.
         """
@@ -198,7 +198,7 @@ class Plan(Generic[R_co]):
 
     def __str__(self) -> str:
         """The plan in words, for a terminal."""
-        from shuffledp.plans.text import plan_in_words  # here: it reads plans itself
+        from shuffledp.plans.text import plan_in_words  # imports this module
 
         return plan_in_words(self)
 
@@ -251,7 +251,7 @@ class Plan(Generic[R_co]):
         if not isinstance(data, dict) or data.get("format") != PLAN_FORMAT:
             raise ParameterError(
                 f"This is not a plan: its format must be {PLAN_FORMAT!r}; "
-                "give a file that `shuffledp plan … --output` wrote."
+                "use a file that `shuffledp plan … --output` wrote."
             )
         PLAN.check(data, "plan")
         certificate = verify(data)
@@ -275,11 +275,11 @@ class Plan(Generic[R_co]):
             )
         except (KeyError, TypeError, ValueError):
             raise ParameterError(
-                "The plan is incomplete or malformed; ask for it again where it was made."
+                "The plan is incomplete or malformed; get a new copy from its author."
             ) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickled plan is proved again when it is loaded, as one in a file is."""
+        """A pickled plan is proved again when it is loaded, like one in a file."""
         return Plan.from_dict, (self.to_dict(),)
 
     def save(self, path: str | Path) -> None:

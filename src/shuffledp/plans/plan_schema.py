@@ -1,4 +1,4 @@
-"""What the JSON of a plan may hold."""
+"""The JSON schema of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan is asked for: an error, a relative tolerance beside it, or a number of messages."""
+"""The target of a plan: an error, perhaps with a relative tolerance, or a number of messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shuffledp.numbers.laws import DiscreteLaplace
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
 DEFAULT_MESSAGES = 25
-"""In a padded report, where the error at a count is asked for and nothing else."""
+"""Messages in a padded report if only `error_at` is given."""
 
 
 class TargetOptions(TypedDict, total=False):
@@ -34,15 +34,15 @@ class TargetOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Exactly one of the first three is set, or, where the least ε is looked for, `rmse` and
-    `max_messages`; `relative_error` may stand beside the first two."""
+    """Exactly one of the first three is set or, to find the least ε, `rmse` and `max_messages`.
+    `relative_error` may be combined with the first two."""
 
     mse_overhead: Fraction | None = None
     rmse: Fraction | None = None
     max_messages: Fraction | None = None
     relative_error: Fraction | None = None
     error_at: Fraction | None = None
-    """The true count of a bucket at which the error counts, instead of the worst case."""
+    """The true count of a bucket at which the error is measured, instead of the worst case."""
     padded: bool = False
     """Whether a report's messages are counted after padding, or on average before it."""
 
@@ -61,7 +61,7 @@ class Target:
         if error_at is not None:
             if mse_overhead is not None or relative_error is not None:
                 raise ParameterError(
-                    "error_at goes with max_messages or rmse, not with mse_overhead or "
+                    "error_at can be combined with max_messages or rmse, not with mse_overhead or "
                     "relative_error; drop one."
                 )
             if rmse is None and max_messages is None:
@@ -77,13 +77,11 @@ class Target:
         ]
         if len(given) > 1:
             raise ParameterError(
-                f"{' and '.join(given)} cannot be asked for together; give one of them (rmse and "
-                "max_messages go together only where epsilon is left out)."
+                f"{' and '.join(given)} cannot be combined; choose one of them (rmse and "
+                "max_messages can be combined only if epsilon is left out)."
             )
         if max_messages is not None and relative_error is not None:
-            raise ParameterError(
-                "relative_error goes with mse_overhead or rmse, not with max_messages; drop one."
-            )
+            raise ParameterError("relative_error cannot be combined with max_messages; drop one.")
         if not given:
             mse_overhead = DEFAULT_OVERHEAD
         return cls(
@@ -113,12 +111,12 @@ class Target:
 
     @property
     def messages(self) -> float | None:
-        """The most messages allowed, where the error is made least for them; None otherwise."""
+        """The most messages allowed, if the error is minimised for them; otherwise None."""
         return None if self.max_messages is None else float(self.max_messages)
 
     def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
         """The mean squared error allowed: (1+ρ) times the central mechanism's, or rmse² (with rmse
-        in units of `scale`). Where the error is to be made least, it is 1 and says nothing."""
+        in units of `scale`). If the error is to be minimised, it is 1 and has no meaning."""
         if self.rmse is not None:
             return (self.rmse / scale) ** 2
         if self.mse_overhead is None:
@@ -126,7 +124,7 @@ class Target:
         return (1 + self.mse_overhead) * central_variance
 
     def to_dict(self) -> dict[str, Any]:
-        """What was asked, numbers as exact text."""
+        """The target as a JSON object, with numbers as exact text."""
         asked = {
             name: str(value) for name, value in vars(self).items() if isinstance(value, Fraction)
         }
@@ -134,7 +132,7 @@ class Target:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Target:
-        """The target behind `to_dict`."""
+        """The target that `to_dict` describes."""
         if {"rmse", "max_messages"} <= set(data):
             return cls.with_least_epsilon(**data)
         return cls.of(**data)

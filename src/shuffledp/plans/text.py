@@ -23,7 +23,7 @@ PROTECTED = {
 
 
 def describe_plan(plan: Plan[Any], *, verbose: bool = False) -> Lines:
-    """What a plan gives, promises and costs, as (name, text); if `verbose`, also its parameters. A
+    """A plan's error, privacy and cost, as (name, text); if `verbose`, also its parameters. A
     line without a name continues the one before."""
     f = plan.forecast
     lines = [
@@ -50,9 +50,9 @@ def _users(plan: Plan[Any]) -> str:
 
 
 def _parameter_lines(plan: Plan[Any]) -> Lines:
-    """What the plan was asked for, how far it is from the best possible, and its cells."""
+    """The plan's target, how far it is from the best possible, and its cells."""
     f = plan.forecast
-    padded = "" if plan.target.padded else "; --padded (padded=True) makes reports smallest"
+    padded = "" if plan.target.padded else "; --padded (padded=True) minimises the size of reports"
     least = f.limit_messages
     bound = [] if least is None else [("", f"lower bound for this design: {least:,.2f} messages")]
     return [
@@ -102,7 +102,7 @@ def plan_as_html(plan: Plan[Any]) -> str:
 
 
 def _errors(plan: Plan[Any]) -> Lines:
-    """The error at worst; first at the count that the target names, if it names one."""
+    """The worst-case error, after the error at the target's count, if there is one."""
     count, f = plan.target.error_at, plan.forecast
     plus = "+" if f.error_high > 0 else ""
     far = f"95 % of results err by {_figure(f.error_low)} … {plus}{_figure(f.error_high)}"

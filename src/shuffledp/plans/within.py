@@ -1,5 +1,5 @@
-"""A target as a sentence: within so much of the truth, so often. Planners take a root mean squared
-error; this finds the largest one whose plan keeps the sentence."""
+"""Plans for a target such as "within 5 of the truth, with probability 0.95". Planners take a root
+mean squared error; this finds the largest one whose plan meets the target."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import R
 
 MOST_PLANS = 6
-"""Of one search; each step brings the reach of a plan's errors nearer to what is allowed."""
+"""The most steps of one search; each brings a plan's errors closer to what is allowed."""
 CLOSE_ENOUGH = 0.96
-"""A plan whose errors reach so much of what is allowed is not made cheaper any more."""
+"""The search stops at a plan whose errors use at least this share of what is allowed."""
 
 AIM = 0.99
-"""Which part of what is allowed the next plan aims for: just above it would be refused again."""
+"""The share of the allowed error that the next plan aims for; slightly more would be refused."""
 STEP_DOWN = 0.88
-"""As long as no plan fits, each is asked for at most so much of the error of the one before."""
+"""While no plan fits, each one aims for at most this share of the previous one's error."""
 
 
 def plan_within(
     plan: Callable[[Fraction], Plan[R]], error: ExactNumber, confidence: ExactNumber = "0.95"
 ) -> Plan[R]:
     """The cheapest plan found whose error, at the worst data, is at most `error` with probability
-    `confidence`; `plan` gives the cheapest plan for a root mean squared error.
+    `confidence`; `plan` returns the cheapest plan for a root mean squared error.
 
     >>> import shuffledp
     >>> plan = plan_within(lambda rmse: shuffledp.plan_count(10_000, 1, rmse=rmse), 5)
@@ -53,7 +53,7 @@ def plan_within(
         asked = _next_guess(asked, part, fits, fails)
     if best is None:
         raise PlanningError(
-            f"No plan lies within {show(allowed)} of the truth with probability {sure:g}; allow a "
+            f"No plan is within {show(allowed)} of the truth with probability {sure:g}; allow a "
             "larger error, a larger epsilon or more messages."
         )
     return best
@@ -67,8 +67,8 @@ def _planned(plan: Callable[[Fraction], Plan[R]], rmse: float) -> Plan[R] | None
 
 
 def _next_guess(asked: float, part: float, fits: float, fails: float | None) -> float:
-    """Where to look next: in proportion to what the last plan reached, between the ends known. The
-    reach moves in steps, so that a small step down may find the same plan again."""
+    """The next error to try: proportional to what the last plan reached, between the known ends.
+    The reach changes in steps, so a small change may find the same plan again."""
     guess = AIM * asked / part
     if not fits:
         return min(guess, STEP_DOWN * asked)
@@ -76,7 +76,8 @@ def _next_guess(asked: float, part: float, fits: float, fails: float | None) -> 
 
 
 def reach(plan: Plan[R], confidence: float, people: int | None = None) -> float:
-    """How far from the truth a plan's result is at most, with this probability, at the worst data,
-    if as many people take part as planned, or `people`: everybody's noise adds to the error."""
+    """How far from the truth a plan's result is at most, with this probability and the worst data,
+    if `people` people take part (by default, as many as planned): everyone's noise adds to the
+    error."""
     more = 0 if people is None else people - plan.users
     return max(map(abs, plan.protocol.error_range(plan.expected + more, 1 - confidence)))

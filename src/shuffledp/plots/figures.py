@@ -1,6 +1,5 @@
-"""Empty figures in the package's style, users' texts in them, and writing them to files.
-
-matplotlib is imported only when somebody asks for a picture. Users' texts are never read as
+"""Empty figures in the package's style, users' texts in figures, and saving them to files.
+matplotlib is imported only when a picture is drawn. Users' texts are never interpreted as
 mathematics, and are set in a font that has their characters.
 """
 
@@ -60,7 +59,7 @@ def check_drawing() -> None:
 
 
 def checked_picture(path: str) -> str:
-    """The format of a picture by its file name; refuses a name or a folder that will not do."""
+    """The format of a picture, from its file name; refuses an unsuitable name or folder."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in PICTURE_FORMATS:
         raise ParameterError(
@@ -85,7 +84,7 @@ def _notebook_figure() -> type[Figure]:
 
 
 PLACEHOLDERS = ("LastResort", "Fallback", "Blank")
-"""Fonts that have a sign for every character, but not the character."""
+"""Fonts with a placeholder for every character."""
 
 NO_FONT = (
     "No installed font has the characters of all labels, which are numbered in the picture "
@@ -138,9 +137,9 @@ def fonts_for(texts: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def shown_labels(labels: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None, bool]:
-    """(texts, fonts, numbered): the labels with fonts that have their characters. Where none is
-    installed, those that the default font does not have become #1, #2, … by their place, and a
-    warning says so."""
+    """(texts, fonts, numbered): the labels with fonts that have their characters. If none is
+    installed, labels that the default font lacks become #1, #2, … by their position, with a
+    warning."""
     texts = [" ".join(label.split()) or "(empty)" for label in labels]
     fonts = fonts_for(tuple(texts))
     if fonts is not None:
@@ -154,7 +153,7 @@ def shown_labels(labels: Sequence[str]) -> tuple[list[str], tuple[str, ...] | No
 
 
 def set_plainly(texts: Sequence[Text], fonts: Sequence[str] | None = None) -> None:
-    """Makes texts of a picture appear as they are, dollar signs too."""
+    """Makes texts of a picture appear unchanged, including dollar signs."""
     for text in texts:
         text.set_parse_math(False)
         if fonts is not None:

@@ -30,7 +30,7 @@ PURE, APPROXIMATE = "#14795b", "#9a3b8f"
 GRID = "#e6ebf1"
 CURVE_COLOURS = (OURS, LIMIT, PRINTED, PURE)
 
-MOST_MESSAGES = 1e6  # rows with more are told in a line under the picture, not drawn
+MOST_MESSAGES = 1e6  # rows with more messages are listed below the picture, not drawn
 SUM_OVERHEADS = (1, 2, 4, 8, 16, 32, 80, 200, 600, 2000)
 QUERY_WORDS = {"count": "A count", "real-sum": "A real sum", "histogram": "A histogram"}
 PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
@@ -85,7 +85,7 @@ def our_curves(
 
 
 def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
-    """[GKM23] with the printed constants, ρ up to ½; None where they do not apply."""
+    """[GKM23] with the printed constants, ρ up to ½; None if they do not apply."""
     printed = OUR_SIDE[query].printed
     if printed is None:
         return None
@@ -97,7 +97,7 @@ def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
 
 
 def fixed_size_curve(setting: Setting) -> Curve:
-    """[GGKMPV20] over its number of messages, as far as more messages err less."""
+    """[GGKMPV20] by number of messages, as long as more messages reduce the error."""
     best, kept = math.inf, []
     for option in ggkmpv20_frontier(setting.users, setting.epsilon):
         forecast = option.forecast()
@@ -108,7 +108,8 @@ def fixed_size_curve(setting: Setting) -> Curve:
 
 
 def bits_curve(setting: Setting) -> Curve:
-    """Our sums bit by bit, the paper's way, with the better of two numbers of bits each."""
+    """Our sums bit by bit, as in the paper, with the better of two numbers of bits at each
+    point."""
     found = []
     for overhead in SUM_OVERHEADS:
         mse = (1 + overhead) * 2 / float(setting.epsilon) ** 2
@@ -130,7 +131,7 @@ def _bits_plan(setting: Setting, overhead: float, bits: int) -> Plan[Estimate] |
 
 @dataclass(frozen=True)
 class Picture:
-    """What the picture of one query shows beside the baselines' points."""
+    """What the picture of one query shows besides the baselines' points."""
 
     overheads: tuple[float, ...]
     """The error targets of shuffledp's curve."""
@@ -208,7 +209,7 @@ def _draw(axes: Axes, curve: Curve, style: dict[str, Any]) -> None:
 
 
 def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
-    """Scales and title, and below what the marks mean and which rows are not drawn."""
+    """Sets scales and title and, below the picture, explains the marks and lists rows not drawn."""
     axes.grid(True, which="major", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set(xscale="log", yscale="log", xlabel="messages per user, on average")
@@ -274,8 +275,8 @@ POINT_STYLES: dict[str, dict[str, Any]] = {
 
 
 def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
-    """Full points for pure baselines, hollow for approximate ones, crosses where nothing supports
-    the claim."""
+    """Full points for pure baselines, hollow for approximate ones, crosses if nothing supports the
+    claim."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         group = row.claim.kind if row.claim.holds else row.claim.basis
@@ -292,7 +293,7 @@ def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _bar(row: Row) -> tuple[float, float]:
-    """The error where nobody has the value, and that of the worst data."""
+    """The error if nobody has the value, and the worst-case error."""
     return row.forecast.at_zero, row.forecast.rmse
 
 

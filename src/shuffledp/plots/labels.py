@@ -1,4 +1,4 @@
-"""Labels beside the points of a picture, each where it covers nothing else."""
+"""Places labels next to the points of a picture so that they cover nothing else."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Taken:
 
 
 def _label(axes: Axes, point: Labelled, centre: Point, taken: _Taken) -> Box:
-    """Writes one label; gives the box that it takes."""
+    """Writes one label and returns its box."""
     text = axes.annotate(
         point.text,
         (point.x, point.y),
@@ -105,7 +105,7 @@ def _leader(
 
 
 def _nearest(place: tuple[float, float], size: tuple[float, float]) -> tuple[float, float]:
-    """The offset of the point of a label that is nearest to what it names."""
+    """The offset of the point of a label nearest to its point."""
     (left, low), (width, height) = place, size
     return min(max(0.0, left), left + width), min(max(0.0, low), low + height)
 

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 LONGEST_TITLE = 80
 MOST_WRITTEN_OUT = 1e12
-"""Numbers below an axis are written out up to this one."""
+"""The largest number that is written in full below an axis."""
 LONGEST_LABEL = 40
-"""Characters of a label below a bar."""
+"""The most characters of a label below a bar."""
 
 
 def plot(result: Result, path: str | None = None, what: str = "") -> Figure:
     """The picture of a result, saved to a file if a path is given: bars with intervals for
     histograms, the law of the error for numbers, the distribution function for quantiles. `what`
-    names the column in titles and beside axes."""
+    names the column in titles and axis labels."""
     return save(draw(result, what), path)
 
 
@@ -61,7 +61,7 @@ def _caption(result: Result) -> str:
 
 @draw.register(Estimate)
 def draw_estimate(result: Estimate, what: str = "") -> Figure:
-    """One number: where the truth may lie, by the law of the error where that is known."""
+    """One number: where the truth may be, by the error distribution if that is known."""
     figure, (axes,) = new_figure()
     ((name, value, low, high),) = result.texts()
     if result.errors is None:
@@ -74,7 +74,7 @@ def draw_estimate(result: Estimate, what: str = "") -> Figure:
     title = axes.set_title("\n".join(wrap(said, LONGEST_TITLE)), color=INK)
     _write_numbers_out(axes)
     set_plainly([title], shown_labels([name])[1])
-    shown = "bars: the law of the error; dark: inside the interval" * bool(result.errors)
+    shown = "bars: the distribution of the error; dark: inside the interval" * bool(result.errors)
     axes.set_xlabel("\n".join(filter(None, (what or name, shown, _caption(result)))))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -82,14 +82,14 @@ def draw_estimate(result: Estimate, what: str = "") -> Figure:
 
 
 def _write_numbers_out(axes: Axes) -> None:
-    """Numbers below the axis in full, not as distances from one that is written beside it."""
+    """Writes numbers below the axis in full, without an offset."""
     if max(abs(end) for end in axes.get_xlim()) < MOST_WRITTEN_OUT:
         axes.ticklabel_format(axis="x", style="plain", useOffset=False)
         axes.locator_params(axis="x", nbins=6)
 
 
 def _whisker(axes: Axes, result: Estimate) -> None:
-    """The estimate and its interval, where the law of the error is not known: for ranges and
+    """The estimate and its interval, if the error distribution is not known: for ranges and
     quantiles."""
     axes.axvspan(result.low, result.high, color=BAND)
     below, above = max(result.clipped - result.low, 0.0), max(result.high - result.clipped, 0.0)
@@ -110,7 +110,7 @@ def _whisker(axes: Axes, result: Estimate) -> None:
 
 
 def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Floats) -> None:
-    """The law of the error around the estimate, coloured inside the interval."""
+    """The distribution of the error around the estimate, coloured inside the interval."""
     width = float(np.median(np.diff(errors))) if len(errors) > 1 else 1.0
     values = result.value - errors
     possible = (values >= result.possible[0]) & (values <= result.possible[1])
@@ -149,7 +149,7 @@ def _bars(result: HistogramResult | GroupsResult, title: str, ylabel: str) -> Fi
         (result.low, result.high, 2.6, 4.0),
     ):
         axes.vlines(places, low, high, color=INK, linewidth=width)
-        for ends in (low, high):  # caps of a fixed size are seen however short an interval is
+        for ends in (low, high):  # caps of a fixed size stay visible on short intervals
             axes.plot(places, ends, "_", color=INK, markersize=cap, markeredgewidth=width)
     axes.axhline(0, color=INK, linewidth=0.8)
     numbered = _name_buckets(axes, [str(label) for label in result.labels])
@@ -171,7 +171,7 @@ def _short(error: float) -> str:
 
 
 def _name_buckets(axes: Axes, labels: list[str]) -> bool:
-    """Writes the labels below the buckets; gives whether some became numbers."""
+    """Writes the labels below the buckets; returns whether some became numbers."""
     step = max(1, len(labels) // 40)
     texts, fonts, numbered = shown_labels(labels)
     texts = [text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}…" for text in texts]
@@ -215,8 +215,8 @@ MOST_LINES = 60
 def plot_published(
     results: Sequence[Mapping[str, Any]], path: str | None = None, note: str = ""
 ) -> Figure:
-    """The picture of published results, newest below, saved to a file if a path is given; `note`
-    stands above it."""
+    """The picture of published results, newest below, saved to a file if a path is given; `note` is
+    shown above it."""
     if not results:
         raise ParameterError("There is no published result yet; wait for the first batch.")
     lines = [(one["number"], line) for one in results for line in result_lines(one["result"])]

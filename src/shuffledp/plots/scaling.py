@@ -28,7 +28,7 @@ Over = Literal["epsilon", "users"]
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What grows from left to right: its label, the setting at each place, and where that is."""
+    """The horizontal axis: its label, the setting at each point, and the point's position."""
 
     label: str
     words: str
@@ -136,7 +136,7 @@ def _delta(setting: Setting) -> str:
 def _line_styles(
     query: QueryName, tables: Sequence[Table], citations: bool
 ) -> list[tuple[str, dict[str, Any]]]:
-    """(row name, style of its line) of every protocol that has a row anywhere."""
+    """(row name, style of its line) of every protocol with at least one row."""
     colours = iter(BASELINE_COLOURS)
     styles: list[tuple[str, dict[str, Any]]] = []
     for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_BASELINES[query]):

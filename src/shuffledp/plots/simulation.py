@@ -1,4 +1,4 @@
-"""Pictures of simulations: the errors of many runs beside their exact law."""
+"""Pictures of simulations: the errors of many runs and their exact distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def plot_simulation(
     plan: Plan[Estimate], errors: NDArray[np.float64], law: ErrorLaw, path: str | None = None
 ) -> Figure:
-    """The picture of many runs' errors beside the law that they should follow."""
+    """The picture of many runs' errors and the distribution that they should follow."""
     figure, (axes,) = new_figure()
     places, chances = law
     edges = lattice_bins(places, 3.5 * errors.std() / len(errors) ** (1 / 3))

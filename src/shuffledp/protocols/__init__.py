@@ -1,1 +1,1 @@
-"""What every protocol promises: encoder, cells, decoder; reports, views and results."""
+"""The interface of every protocol (encoder, cells, decoder), reports, views and results."""

@@ -1,7 +1,8 @@
-"""What every protocol promises: an encoder, its groups of cells, and a decoder.
+"""The interface of every protocol: an encoder, groups of cells, and a decoder.
 
 A protocol encodes a value into a code for each of its groups, lets each group draw, and decodes the
-sums of all users' messages into a result. Code outside uses a protocol through `Protocol` alone.
+sums of all users' messages into a result. Code outside this package uses protocols only through
+`Protocol`.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
 
 FIXED_BYTES, BYTES_PER_VALUE = 8 << 20, 16 << 10
-"""Of memory: in any case, and for each value of a cell; tests measure whether this and
+"""Bytes of memory, in any case and for each value of a cell; tests measure whether this and
 `Cell.bytes_per_copy` are enough."""
 
 MOST_BUCKETS = 10**6
-"""Copies of one cell."""
+"""The most copies of one cell."""
 MOST_DIGITS = FINEST_GRID.bit_length()
-"""Cells of one protocol that are not copies of each other."""
+"""The most cells of one protocol that are not copies of each other."""
 
 Progress = Callable[[int], None]
 R = TypeVar("R", bound=Result)
@@ -46,9 +47,9 @@ class Protocol(ABC, Generic[R_co]):
     """One query's randomizer and analyzer, with a privacy target; `R_co` is its kind of result."""
 
     query: ClassVar[str]
-    """What it answers, as the command line and JSON name it."""
+    """The name of its query on the command line and in JSON."""
     loss_rule: ClassVar[str]
-    """How the losses of the cells add up, in words."""
+    """In words, how the losses of the cells add up."""
     allows_top_up: ClassVar[bool] = True
     """Whether the noise of absent users may be added to a batch."""
     encodes_alike: ClassVar[bool] = False
@@ -56,7 +57,7 @@ class Protocol(ABC, Generic[R_co]):
     encodes_counted: ClassVar[bool] = False
     """Whether `tally_of_counted` is much faster with all values at once, each once."""
     one_cell_each: ClassVar[bool] = False
-    """Whether everybody holds 1 in one of all cells and 0 in the others."""
+    """Whether every user has a 1 in exactly one cell and 0 in the others."""
     epsilon: Fraction
 
     # What it consists of
@@ -77,7 +78,7 @@ class Protocol(ABC, Generic[R_co]):
 
     @property
     def loss_in_words(self) -> str:
-        """`loss_rule`, or another rule where it depends on the cells."""
+        """`loss_rule`, or another rule if it depends on the cells."""
         return self.loss_rule
 
     @property
@@ -87,18 +88,18 @@ class Protocol(ABC, Generic[R_co]):
 
     @property
     def counters(self) -> int:
-        """How many counters a report has: of the cells and public ones."""
+        """How many counters a report has: those of the cells plus the public ones."""
         return sum(group.counters for group in self.cell_groups) + self.public_counters
 
     @property
     def public_counters(self) -> int:
-        """How many counters follow the cells. Reports add +1 messages to them without noise: they
-        tell what does not depend on a value, as the dither of a user's rounding."""
+        """How many public counters follow the cells. Reports add +1 messages to them without noise;
+        they carry data that does not depend on a value, such as the dither of a user's rounding."""
         return 0
 
     @property
     def public_messages(self) -> int:
-        """How many messages a report adds to the public counters at most."""
+        """The most messages that a report adds to the public counters."""
         return 0
 
     @property
@@ -108,12 +109,12 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Everything that fixes the protocol, as a JSON object exactly."""
+        """All parameters of the protocol, as a JSON object with exact numbers."""
 
     @classmethod
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The protocol behind `to_dict`."""
+        """The protocol that `to_dict` describes."""
 
     def renewed(self, entropy: Entropy = SYSTEM) -> Self:
         """The same protocol with fresh public random choices; most have none."""
@@ -124,27 +125,29 @@ class Protocol(ABC, Generic[R_co]):
     def one_value(self, value: Any) -> Values:
         """One user's value as `encode` takes it."""
         if np.ndim(value) != 0:
-            raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
+            raise ValueOutOfRange("One user has one value; use randomize_all for many users.")
         return np.array([value])
 
     @abstractmethod
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """One code per user, which stands for all that it holds; refuses what does not fit."""
+        """One code per user, which represents the user's whole value; refuses values that do not
+        fit."""
 
     def group_codes(self, codes: Values) -> Iterable[Values]:
-        """For each group of cells, its codes behind the protocol's; the same where there is one."""
+        """For each group of cells, its codes for the protocol's codes; the same codes if there is
+        one group."""
         yield codes
 
     @abstractmethod
     def tally(self, codes: Values) -> Counts:
-        """How many users hold each code: all that `aggregate_tally` needs."""
+        """How many users have each code: everything that `aggregate_tally` needs."""
 
     def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
         """The tally of the codes of values."""
         return self.tally(self.encode(values, entropy))
 
     def tally_of_counted(self, values: Values, counts: Counts, entropy: Entropy = SYSTEM) -> Counts:
-        """The tally of different values, of which `counts[i]` users hold `values[i]`."""
+        """The tally of different values, if `counts[i]` users have `values[i]`."""
         return self.tally_of(np.repeat(values, counts), entropy)
 
     def group_tallies(self, tally: Counts) -> Iterable[Counts]:
@@ -156,7 +159,7 @@ class Protocol(ABC, Generic[R_co]):
             yield found
 
     def public_totals(self, codes: Values) -> Counts:
-        """What the users behind codes add to the public counters, together."""
+        """What users with these codes add to the public counters in total."""
         return np.zeros(0, np.int64)
 
     def public_totals_of_tally(self, tally: Counts) -> Counts:
@@ -165,11 +168,11 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def parse(self, text: str) -> Any:
-        """A user's value from text; refuses what is none, without repeating it."""
+        """A user's value from text; the error for an invalid text does not repeat it."""
 
     @abstractmethod
     def sample_values(self, size: int) -> Values:
-        """`size` values that the protocol takes, for measuring how fast it is."""
+        """`size` valid values, for measuring how fast the protocol is."""
 
     # The randomizer
 
@@ -207,7 +210,7 @@ class Protocol(ABC, Generic[R_co]):
     def whole_report(
         self, users: int, plus: Counts, minus: Counts, public: Counts, entropy: Entropy
     ) -> Report:
-        """A report of the cells' messages and what public counters get."""
+        """A report of the messages to the cells and to the public counters."""
         return Report(
             users=users,
             plus=np.concatenate([plus, public]),
@@ -229,7 +232,7 @@ class Protocol(ABC, Generic[R_co]):
         return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
-        """Messages that bring the noise of `absent` missing users, as if they had reported
+        """Messages that replace the noise of `absent` missing users, as if they had reported
         `absent_value`; public counters have no noise and get nothing.
 
         Ensures: an exact draw, never repeated (MATH §6).
@@ -240,18 +243,18 @@ class Protocol(ABC, Generic[R_co]):
         return replace(topped, absent=absent)
 
     def top_up_reports(self, absent: int) -> int:
-        """How many reports hold every `top_up` of `absent` missing users."""
+        """How many reports are enough for every `top_up` of `absent` missing users."""
         return absent
 
     # How many messages
 
     def messages_per_user(self) -> float:
-        """The expected number of messages of a user, whatever it holds (an upper bound)."""
+        """The expected number of messages of a user with any value (an upper bound)."""
         return to_float(lambda: sum(group.messages_per_user() for group in self.cell_groups))
 
     def fewest_messages(self) -> float | None:
         """A proved lower bound on `messages_per_user` of cells of the same design with the same
-        losses and errors; None where none is known."""
+        losses and errors; None if none is known."""
         total = 0.0
         for member in self.members:
             fewest = member.cell.fewest_messages(max(member.up, member.down), member.copies)
@@ -265,19 +268,19 @@ class Protocol(ABC, Generic[R_co]):
         return sizes.best_padding(self.cell_groups, reports)
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
-        """K: how many messages every report carries in batches of `reports` reports."""
+        """K: the number of messages in every report of a batch of `reports` reports."""
         return sizes.padded_size(self.cell_groups, reports, padding) + self.public_messages
 
     @property
     def most_messages(self) -> int | None:
-        """What a user sends at most; None where there is no such number."""
+        """The most messages that a user sends; None if there is no limit."""
         most = sizes.most_messages(self.cell_groups)
         return None if most is None else most + self.public_messages
 
     # The analyzer
 
     def check_batch(self, batch: Report | View) -> None:
-        """Raises `ShortBatchError` where a batch has less noise than the certificate needs."""
+        """Raises `ShortBatchError` if a batch has less noise than the certificate needs."""
         if batch.users < self.users:
             raise ShortBatchError(batch.users, self.users)
 
@@ -293,51 +296,51 @@ class Protocol(ABC, Generic[R_co]):
         """
         if not isinstance(view, View):
             raise ParameterError(
-                "Only a view can be analyzed, which release gives; a report is secret: release a "
-                "batch of enough reports first."
+                "Only a view, which release returns, can be analyzed; a report is secret. Release "
+                "a batch of enough reports first."
             )
         self.check_batch(view)
         return self.result_of(view, checked_confidence(confidence))
 
     @abstractmethod
     def result_of(self, view: View, confidence: float) -> R_co:
-        """What `analyze` gives, for a view that it accepts."""
+        """The result of `analyze` for a view that it accepts."""
 
     @abstractmethod
     def rmse(self, users: int) -> float:
         """The root mean squared error of the result, at the worst data."""
 
     def rmse_at_zero(self, users: int) -> float:
-        """The same where the true answer is 0, if the error depends on it."""
+        """The same when the true answer is 0, if the error depends on it."""
         return self.rmse(users)
 
     def rmse_at(self, users: int, count: Fraction) -> float:
-        """The same for an answer that `count` users hold; the worst case unless a protocol knows
-        better."""
+        """The same for an answer that `count` users give; the worst case unless a protocol
+        overrides it."""
         return self.rmse(users)
 
     @property
     def bits_per_message(self) -> int:
-        """To name a counter and a sign; public counters get no −1."""
+        """Bits that identify a counter and a sign; public counters get no −1."""
         counters = sum(member.copies for member in self.members)
         return math.ceil(math.log2(2 * counters + self.public_counters))
 
     def working_bytes(self) -> int:
-        """About how much memory it takes to draw everybody's reports and to analyze them."""
+        """About how many bytes it takes to draw and analyze all users' reports."""
         return FIXED_BYTES + sum(
             member.cell.largest * BYTES_PER_VALUE + member.copies * member.cell.bytes_per_copy
             for member in self.members
         )
 
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
-        """Between which errors the result lies at the worst data, but for a chance of outside/2 on
-        each side; by the normal law unless a protocol knows the exact one."""
+        """The range of the result's error with the worst data, with probability outside/2 left out
+        on each side; normal unless a protocol has the exact distribution."""
         reach = NormalDist().inv_cdf(1 - outside / 2) * self.rmse(users)
         return -reach, reach
 
     def largest_answer(self, users: int) -> float | None:
-        """How far apart the largest and the smallest possible answer for `users` users lie; None
-        where there are several answers."""
+        """The difference of the largest and the smallest possible answer for `users` users; None if
+        there are several answers."""
         return None
 
     def possible(self, users: int) -> tuple[float, float]:
@@ -346,11 +349,11 @@ class Protocol(ABC, Generic[R_co]):
 
     @property
     def assumption(self) -> str:
-        """What the forecast of the error assumes about the data, in words; empty if nothing."""
+        """In words, what the error forecast assumes about the data; empty if nothing."""
         return ""
 
     def further_forecast(self, users: int) -> dict[str, Any]:
-        """What a plan's JSON says besides cost and error."""
+        """Further fields of a plan's JSON."""
         return {}
 
     def forecast_lines(self, users: int) -> list[tuple[str, str]]:
@@ -359,17 +362,16 @@ class Protocol(ABC, Generic[R_co]):
 
     @property
     def absent_value(self) -> Fraction:
-        """What the estimate counts for every absent user whose noise was topped up."""
+        """The value that the estimate assumes for every missing user whose noise was topped up."""
         return Fraction(self.members[0].cell.absent_value)
 
     def anomaly(self, batch: Report) -> float:
-        """How implausible a batch is: how rare its messages are among honest users with
-        any values, in standard deviations of a normal law; below 0 if too few."""
+        """How implausible a batch is: how rarely honest users with any values send such messages,
+        in standard deviations of a normal law; negative if there are too few messages."""
         return as_anomaly(self.unlikely(batch))
 
     def unlikely(self, batch: Report) -> list[Unlikely]:
-        """How unlikely honest users are to send the messages of a batch, looked at in several
-        ways."""
+        """How unlikely honest users are to send the messages of a batch, by several tests."""
         reports, end = np.array([batch.users - batch.absent]), 0
         parts = []
         for member in self.members:
@@ -384,8 +386,8 @@ class Protocol(ABC, Generic[R_co]):
         return found
 
     def _unlikely_totals(self, batch: Report) -> list[Unlikely]:
-        """A look at all messages to each group whose counters depend on each other: everybody has
-        a value in the only group there is, or in one of several."""
+        """A test of all messages to each group whose counters depend on each other: every user has
+        a value in the only group, or in one of several."""
         reports, end = batch.users - batch.absent, 0
         found = []
         for group in self.cell_groups:
@@ -398,6 +400,6 @@ class Protocol(ABC, Generic[R_co]):
 
 
 def joined(drawn: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
-    """The +1 and the −1 of all counters, of groups one after the other."""
+    """The +1 and the −1 of all counters, group by group."""
     plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
     return plus, minus

@@ -14,15 +14,15 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import show
 
 LARGEST_BOUND = 10**100
-"""Of the bounds of real values, which are taken as floats too."""
+"""Limits on the bounds of real values, which are also used as floats."""
 
 
 def check_bounds(low: Fraction, high: Fraction) -> None:
     """Refuses bounds that do not enclose a range of floats."""
     if not low < high:
-        raise ParameterError("The lower bound must lie below the upper bound.")
+        raise ParameterError("The lower bound must be below the upper bound.")
     if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < Fraction(1, LARGEST_BOUND):
-        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
+        raise ParameterError("Bounds must be within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
 
 
 def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
@@ -31,14 +31,14 @@ def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not low <= value <= high:  # also where it is not a number
+    if not low <= value <= high:  # also if it is NaN
         raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
     return value
 
 
 def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
-    """`values` as floats in [low, high], exactly, not copied where they are floats already; or a
-    refusal that does not name them."""
+    """`values` as floats in [low, high], exact, and not copied if they are already floats; raises
+    an error that does not show them."""
     array = np.asarray(values)
     check_one_value_each(array)
     if array.dtype.kind not in "biuf":
@@ -47,9 +47,9 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     first, last = outermost_floats(low, high)
     if numbers.size and not (numbers.min() >= first and numbers.max() <= last):  # also for NaN
         raise ValueOutOfRange(
-            f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
-            "nothing was randomized: widen the bounds, or move such values to the nearer "
-            "bound with clamp=True (--clamp)."
+            f"Some values are missing, not finite, or outside [{show(low)}, {show(high)}]; "
+            "nothing was randomized: widen the bounds, or clip the values "
+            "with clamp=True (--clamp)."
         )
     return numbers
 

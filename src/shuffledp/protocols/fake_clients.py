@@ -1,7 +1,7 @@
 """What clients that break the protocol can do to a result.
 
-A report holds K messages, and nobody can look inside one alone. A fake client can send all K to one
-cell, or none, where an honest one sends its value and its noise.
+A report has K messages, and nobody can inspect a single report. A fake client can therefore send
+all K to one cell, or none, where an honest client sends its value and noise.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ class Moved(NamedTuple):
     """What fake clients do to the first cell, at expected values."""
 
     estimate: float
-    """How far its estimate is moved."""
+    """How far its estimate moves."""
     anomaly: float
     """How implausible the batch is then (`Protocol.anomaly`)."""
 
 
 def weight(protocol: Protocol[Result], report_size: int) -> float:
-    """As how many honest people one client with a report of `report_size` messages can count: how
-    far it moves the estimate of a cell at most, in units of the largest value that the cell
-    counts."""
+    """How many honest people one client with a report of `report_size` messages can weigh as much
+    as: the most it can move the estimate of a cell, in units of the cell's largest value."""
     return max(_weight(member.cell, report_size) for member in protocol.members)
 
 
@@ -82,8 +81,8 @@ def most_unmarked(
     protocol: Protocol[Result], fake: int, report_size: int, *, honest_share: float, most: float
 ) -> float:
     """How far `fake` of the planned users can raise the first cell's estimate while the batch's
-    anomaly stays within ±`most`: they send to the first cell what honest users send to others, and
-    where there are no others, up to all messages of a report.
+    anomaly stays within ±`most`: they send to the first cell what honest users send to others or,
+    if there are no others, up to all messages of a report.
 
     Requires: as `moved`.
     """

@@ -1,4 +1,4 @@
-"""Columns as a data frame of whichever library is installed."""
+"""Columns as a data frame of an installed library."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 def data_frame(columns: dict[str, list[Any]], backend: str | None = None) -> Any:
-    """A data frame with these columns: of the backend that is named, or of the first that is
-    installed among pandas, Polars and PyArrow."""
+    """A data frame with these columns, of the named backend or of the first installed one among
+    pandas, Polars and PyArrow."""
     if backend is not None and backend not in BACKENDS:
         raise ParameterError(
             f"There is no backend {backend!r} for data frames; use {', '.join(BACKENDS)}."

@@ -1,13 +1,12 @@
 """Whether honest users can have sent the messages of a batch, whatever their values.
 
-Each cell is looked at alone, and all of them together: an estimate below 0 or above what everybody
-together can hold, and, of cells that send −1, their number, which does not depend on the values.
-What is too much in one cell and too little in another does not cancel out. Where everybody holds 1
-in one cell of several, these must add up to the number of users.
-
-Everything here is computed from the report that is released and from public numbers. So the outcome
-is post-processing of what is ε-DP anyway, and telling it costs nothing. (Holding a batch *because*
-of it does cost ε where the batch would have been published otherwise: see `queries.batches`.)
+Each cell is tested alone, and all cells together: is an estimate below 0, or above what all users
+together can have? If cells send −1, their number, which does not depend on the values, is tested,
+too. Too much in one cell and too little in another do not cancel out. If every user has a 1 in one
+cell of several, these must add up to the number of users. Everything here is computed from the
+released report and from public numbers. The outcome is post-processing of ε-DP data, so publishing
+it costs nothing. (Holding a batch *because* of it does cost ε if the batch would have been
+published otherwise: see `queries.batches`.)
 """
 
 from __future__ import annotations
@@ -26,15 +25,16 @@ UP, DOWN = 1, -1
 
 
 class Deviation(NamedTuple):
-    """How far cells lie from what is expected in one direction, and the laws of that."""
+    """How far cells deviate from what is expected in one direction, and the laws of these
+    deviations."""
 
     sign: int
     excess: Floats
-    """Of each cell; those of one row have the same law."""
+    """The deviation of each cell; cells of one row have the same law."""
     moment: LogMoment
-    """With a row for each row of cells."""
+    """The moments, with a row for each row of cells."""
     spread: float
-    """About the standard deviation of one cell."""
+    """The approximate standard deviation of one cell."""
 
 
 class CellCounts(NamedTuple):
@@ -42,7 +42,7 @@ class CellCounts(NamedTuple):
 
     cell: Cell
     plus: Counts
-    """In rows of cells in which the same users take part."""
+    """A row for cells in which the same users take part."""
     minus: Counts
     reports: Counts
     """Of each row."""
@@ -61,35 +61,36 @@ class CellCounts(NamedTuple):
 
     @property
     def known(self) -> int:
-        """What the absent users add to an estimate."""
+        """What missing users add to an estimate."""
         return self.cell.absent_value * self.absent
 
     def held(self) -> Floats:
-        """The estimate of each cell, of what those who reported hold."""
+        """The estimate of each cell, for the users who reported."""
         first, share = int(self.users[0]), self.cell.users
         each = float(self.cell.estimates(np.zeros(1, np.int64), share)[0]) / share
         found = self.cell.estimates(self.plus - self.minus, first) - self.known
         return np.asarray(found + each * (self.users - first)[:, None])
 
     def error_moment(self, theta: Floats, held: Counts, cells: int = 1) -> Floats:
-        """ln E[e^(θ·error)] of the sum of `cells` cells of each row, in which those who reported
-        hold so much together: users are independent, so each adds its own part to it."""
+        """ln E[e^(θ·error)] of the sum of `cells` cells of each row, in which the values of the
+        users who reported add up to this total: users are independent, so each adds its own
+        part."""
         share = self.cell.users
         nothing, ones = (self.cell.log_moment(theta, share, total) / share for total in (0, share))
         logs = np.outer(cells * self.users, nothing)
         return np.asarray(logs + np.outer(cells * self.known + held, ones - nothing))
 
     def outside(self) -> Iterator[Deviation]:
-        """How far estimates lie above what the reports can hold, and below 0.
+        """How far estimates are above what the reports can add up to, and below 0.
 
         Derived: with the true sum t the estimate is t plus an error, and ln E[e^(±θ·estimate)] is
-        linear in t (users are independent, and hold 0 or D at worst), so that its largest value
-        over all t is at an end.
+        linear in t (users are independent and, in the worst case, have 0 or D), so its largest
+        value over all t is at an end.
         """
         none, most = np.zeros_like(self.reports), self.reports * self.cell.largest
         held = self.held()
         above = held - most[:, None]
-        if not self.cell.sends_minus:  # nobody honest sends a −1
+        if not self.cell.sends_minus:  # honest users never send a −1
             above = np.where(self.minus > 0, np.maximum(self.minus, above), above)
 
         def moment(sign: int, end: Counts) -> LogMoment:
@@ -106,8 +107,8 @@ class CellCounts(NamedTuple):
         yield Deviation(DOWN, -held, moment(DOWN, none), self.spread)
 
     def sums_away(self) -> Iterator[Deviation]:
-        """How far the cells of a row are from adding up to the number of those who reported.
-        Requires: everybody holds 1 in one cell of its row and 0 in all others."""
+        """How far the cells of a row are from adding up to the number of users who reported.
+        Requires: every user has a 1 in one cell of its row and 0 in all others."""
         cells = self.plus.shape[1]
         away = self.held().sum(axis=1, keepdims=True) - self.reports[:, None]
         for sign in (UP, DOWN):
@@ -118,7 +119,7 @@ class CellCounts(NamedTuple):
             yield Deviation(sign, sign * away, at, self.spread * math.sqrt(cells))
 
     def minus_away(self) -> Iterator[Deviation]:
-        """How far the numbers of −1 lie from their mean, where honest users send any."""
+        """How far the numbers of −1 are from their mean, if honest users send any."""
         cell, share = self.cell, self.cell.users
         if not cell.sends_minus:
             return
@@ -138,9 +139,9 @@ class CellCounts(NamedTuple):
 def unlikely_counts(
     parts: Iterable[CellCounts], *, add_up: bool = False, independent: bool = True
 ) -> list[Unlikely]:
-    """All looks at the cells of a batch: at each alone and, where their messages are independent,
-    at all together, in both directions.
-    Requires: with `add_up`, that everybody holds 1 in one cell of its row and 0 in all others."""
+    """All tests of the cells of a batch, in both directions: of each cell alone and, if their
+    messages are independent, of all together. Requires: with `add_up`, every user has a 1 in one
+    cell of its row and 0 in all others."""
     parts = [part for part in parts if part.plus.size]
     found: list[Unlikely] = []
     for looks, cut in (
@@ -160,8 +161,8 @@ def unlikely_total(
     group: CellGroup, sent: int, users: int, fewest: int, most: int
 ) -> list[Unlikely]:
     """How unlikely it is that the counters of a group, which depend on each other, get `sent`
-    messages in all from `users` users of whom `fewest` to `most` have a value.
-    Requires: the group has the moments of that number, which more values only raise."""
+    messages in total from `users` users, `fewest` to `most` of whom have a value. Requires: the
+    group has the moments of that number, which more values only raise."""
     cell = group.members[0].cell
     held = to_float(group.messages_per_user)
     empty = held - to_float(lambda: cell.messages_per_user() - cell.messages_per_user(0))
@@ -179,16 +180,16 @@ def unlikely_total(
 
 
 def alone(one: Deviation) -> Unlikely:
-    """The most unlikely of some cells; the level is shared among them."""
+    """The most unlikely of some cells, with the level divided among them."""
     chances = log_tails(one.excess.max(axis=1), one.moment, one.spread)
     return Unlikely(one.sign, float(chances.min()) + math.log(one.excess.size))
 
 
 def together(sign: int, looks: list[Deviation], *, cut: bool) -> Unlikely:
-    """The sum over all cells; with `cut`, of what lies outside alone."""
+    """The sum over all cells; with `cut`, only of what is outside the range."""
     total = sum(float((np.maximum(one.excess, 0) if cut else one.excess).sum()) for one in looks)
     moments = [(one.excess.shape[1], one.moment) for one in looks]
     spread = min(one.spread for one in looks)
-    if not cut:  # parts that are cut have a mean above 0, which grows as their number does
+    if not cut:  # cut parts have a mean above 0, so it grows with their number
         spread *= math.sqrt(sum(one.excess.size for one in looks))
     return Unlikely(sign, log_sum_tail(total, moments, spread, cut=cut))

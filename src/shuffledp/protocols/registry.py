@@ -1,4 +1,4 @@
-"""Every protocol by what it answers. The catalogue of queries fills it (`queries/catalogue.py`)."""
+"""All protocols by the name of their query; `queries/catalogue.py` fills this table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from shuffledp.protocols.results import Result
 PROTOCOLS: dict[str, type[Protocol[Result]]] = {}
 _SCHEMAS: dict[str, Record] = {}
 PROTOCOL = Tagged("query", _SCHEMAS)
-"""What the JSON of a protocol may hold."""
+"""The JSON schema of a protocol."""
 
 
 def register(protocol: type[Protocol[Any]], schema: Record) -> None:
-    """Adds a protocol and what its JSON may hold."""
+    """Adds a protocol and its JSON schema."""
     PROTOCOLS[protocol.query], _SCHEMAS[protocol.query] = protocol, schema
 
 
 def protocol_from_dict(data: Any) -> Protocol[Result]:
-    """The protocol behind `Protocol.to_dict`; refuses what is not one.
-
-    Ensures: raises `ParameterError`, and nothing else, before anything is computed with a number
-    that is out of its bounds.
+    """The protocol that `Protocol.to_dict` describes. Ensures: raises `ParameterError`, and nothing
+    else, before computing with any number that is out of bounds.
     """
     PROTOCOL.check(data, "protocol")
     return PROTOCOLS[data["query"]].from_dict(data)

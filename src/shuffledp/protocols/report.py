@@ -1,6 +1,5 @@
-"""Reports, which are secret, and views, which are public; `release` makes one from the other.
-
-A `Report` says what one user, or many together, send; reports add up, wherever they are. Only
+"""Reports, which are secret, and views, which are public; `release` turns one into the other. A
+`Report` contains what one user, or many together, send. Reports can be added anywhere. Only
 `release` turns a report into a `View`, and it refuses a batch that is too small (MATH §6).
 """
 
@@ -34,11 +33,11 @@ class Report:
     minus: Counts = field(repr=False)
     seeded: bool = False
     absent: int = 0
-    """How many of the users are missing ones whose noise was added (`Protocol.top_up`)."""
+    """How many of the users are missing users whose noise was added (`Protocol.top_up`)."""
 
     def __add__(self, other: Report) -> Report:
         if self.plus.shape != other.plus.shape:
-            raise InputError("Reports of different protocols do not add up.")
+            raise InputError("Reports of different protocols cannot be added.")
         return Report(
             users=self.users + other.users,
             plus=self.plus + other.plus,
@@ -48,7 +47,7 @@ class Report:
         )
 
     def __radd__(self, other: int) -> Report:
-        """The report itself, so that `sum(reports)` works, which starts at 0."""
+        """The report itself, because `sum(reports)` starts at 0."""
         return self if other == 0 else NotImplemented
 
     def messages(self) -> Messages:
@@ -59,7 +58,7 @@ class Report:
         return np.stack([numbers, signs], axis=1)
 
     def signs(self) -> NDArray[np.int8]:
-        """Every single message of a one-cell protocol as +1 or −1, the paper's one bit."""
+        """Every single message of a one-cell protocol as +1 or −1: the paper's one bit."""
         if self.plus.size != 1:
             raise InputError("Only a protocol of one cell sends bare signs; use messages().")
         return np.repeat(np.array([1, -1], np.int8), [self.plus[0], self.minus[0]])
@@ -67,7 +66,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class View:
-    """What the analyzer sees: how many +1 and −1 came in for each cell. Public."""
+    """What the analyzer sees: how many +1 and −1 arrived for each cell. Public."""
 
     users: int
     plus: Counts
@@ -85,10 +84,9 @@ def shuffle(items: Iterable[Report], entropy: Entropy = SYSTEM) -> Report: ...
 @overload
 def shuffle(items: Iterable[NDArray[Any]], entropy: Entropy = SYSTEM) -> NDArray[Any]: ...
 def shuffle(items: Iterable[Any], entropy: Entropy = SYSTEM) -> Any:
-    """Everybody's reports as one mixed bag.
-
-    Reports are added: of a bag, only the counts matter. Explicit messages (`Report.signs` or
-    `Report.messages`) come back in one uniformly random order, drawn with cryptographic bits.
+    """All users' reports mixed together. Reports are added, because after mixing only the counts
+    matter. Explicit messages (`Report.signs` or `Report.messages`) are returned in a uniformly
+    random order, drawn with cryptographic bits.
     """
     things = list(items)
     if not things:
@@ -119,7 +117,7 @@ def release(batch: Report, users: int) -> View:
 
 
 def count_messages(messages: NDArray[np.integer], users: int, cells: int = 1) -> Report:
-    """The report behind explicit messages, in whatever order they are."""
+    """The report that consists of these messages, in any order."""
     numbers, signs = (
         (np.zeros(len(messages), np.int64), messages) if messages.ndim == 1 else messages.T
     )

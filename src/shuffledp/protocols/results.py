@@ -1,8 +1,7 @@
-"""What the analyzer gives: estimates with everything that is needed to judge them.
-
-Every result is a `Result`: which ε and how many users it stands for, its error, its certificate,
-and ways to show it (text, notebook, JSON, picture). `Estimate` is one number, `HistogramResult`
-one number per label; `quantiles_result.QuantilesResult` is the third.
+"""What the analyzer returns: estimates with everything needed to judge them. Every result is a
+`Result` with its ε, its number of users, its error, its certificate, and ways to show it (text,
+notebook, JSON, picture). `Estimate` is one number, `HistogramResult` one number per label;
+`quantiles_result.QuantilesResult` is the third.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
 
 MOST_PRINTED, MOST_ROWS = 200, 20
-"""Of a histogram with more buckets than the first number, as many as the second are printed."""
+"""A histogram with more buckets than the first number prints as many as the second."""
 NEIGHBOURS = "replace one user's value"
-"""Which change of the data a result hides: the certificate's neighbouring relation."""
+"""The certificate's neighbouring relation: the change of the data that a result hides."""
 
 
 WHERE_NOTE = (
@@ -43,27 +42,27 @@ WHERE_NOTE = (
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result(ABC):
-    """What every result carries: its privacy, its users, its error and its certificate."""
+    """The fields of every result: its privacy, its users, its error and its certificate."""
 
     epsilon: Fraction
     users: int
-    """How many people are in it."""
+    """How many people took part."""
     rows_kept: int | None = None
-    """How many rows were randomized, where a user may have several; None: one of each user."""
+    """How many rows were randomized, if a user may have several; None means one per user."""
     messages_per_user: float
     confidence: float
-    """How likely each interval holds the true value."""
+    """The probability with which each interval contains the true value."""
     rmse: float
-    """The forecast root mean squared error, at this estimate (of a histogram: its worst bucket)."""
+    """The forecast root mean squared error at this estimate (for a histogram: its worst bucket)."""
     seeded: bool = False
     """Whether the noise was repeatable, so that the result is not private."""
     certificate: Mapping[str, Any] | None = None
     clamped: bool = False
-    """Whether users' values or estimates were moved to what is possible: estimates are then not of
-    the values as they were, or no longer unbiased."""
+    """Whether users' values or estimates were clipped. Estimates are then about the clipped values,
+    or no longer unbiased."""
     neighbours: str = NEIGHBOURS
     where: str = ""
-    """The condition on the rows that were asked about; empty: all rows."""
+    """The condition on the rows; empty for all rows."""
 
     @property
     def reports(self) -> int:
@@ -72,7 +71,7 @@ class Result(ABC):
 
     @property
     def rmse_unit(self) -> str:
-        """What follows the RMSE in print: nothing, unless values have a unit."""
+        """The unit printed after the RMSE; empty unless values have one."""
         return ""
 
     @abstractmethod
@@ -81,19 +80,19 @@ class Result(ABC):
 
     @abstractmethod
     def to_frame(self, backend: str | None = None) -> Any:
-        """The result as a data frame, of "pandas", "polars" or "pyarrow"; the first that is
-        installed by default."""
+        """The result as a data frame of "pandas", "polars" or "pyarrow"; by default, the first that
+        is installed."""
 
     @abstractmethod
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
 
     def clipped_rows(self) -> list[tuple[str, float, float, float]]:
-        """`rows` with each estimate clipped to what is possible: what pictures and pages show."""
+        """`rows` with each estimate clipped to possible values, as pictures and pages show it."""
         return self.rows()
 
     def privacy_in_words(self) -> str:
-        """What kind of privacy the result has, in words."""
+        """The kind of privacy, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
 
     @property
@@ -102,7 +101,7 @@ class Result(ABC):
         return WHERE_NOTE if self.where else ""
 
     def promise(self) -> dict[str, Any]:
-        """What every result carries, as a JSON object: the common part of `to_dict`."""
+        """The fields of every result as a JSON object: the common part of `to_dict`."""
         return {
             "epsilon": float(self.epsilon),
             "epsilon_exact": str(self.epsilon),
@@ -122,18 +121,18 @@ class Result(ABC):
     def plot(self, path: str | None = None, what: str = "") -> Figure:
         """A picture of the result as a matplotlib figure, saved to a file if a path is given;
         `what` names the column in its title."""
-        # Pictures lie above this package. This import upwards, allowed by name in pyproject.toml,
-        # waits until somebody asks for a picture, so that results do not need matplotlib.
+        # Pictures are in a higher layer. pyproject.toml allows this import by name; it happens only
+        # when a picture is drawn, so results do not need matplotlib.
         from shuffledp.plots.results import plot
 
         return plot(self, path, what)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
-        """`shown_rows` as texts, each number with the digits that its error deserves."""
+        """`shown_rows` as texts, each number with as many digits as its error justifies."""
         rows = []
         for name, value, low, high in self.shown_rows():
-            # An interval is about four errors wide. One that was cut to a single possible number
-            # says nothing of the error; the RMSE does.
+            # An interval is about four errors wide. If it was clipped to a single possible number,
+            # it says nothing about the error, but the RMSE does.
             digits = decimals((high - low) / 4 or self.rmse)
             rows.append((name, written(value, digits), written(low, digits), written(high, digits)))
         return rows
@@ -148,7 +147,7 @@ class Result(ABC):
         return self.clipped_rows()
 
     def marks(self) -> str:
-        """What weakens the promise, in words; empty if nothing does."""
+        """In words, what weakens the guarantee; empty if nothing does."""
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
 
     def __repr__(self) -> str:
@@ -164,11 +163,11 @@ class Result(ABC):
         )
 
     def public_number(self) -> str:
-        """How many users there are, and that this is published as it is."""
+        """How many users there are, and that this number is public."""
         return f"public: {counted(self.users, 'user')}"
 
     def _repr_html_(self) -> str:
-        """The result in a notebook: its numbers as a table, its promise below."""
+        """The result in a notebook: a table of its numbers, and below it the guarantee."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td>"
             + "".join(f"<td style='text-align:right'>{number}</td>" for number in numbers)
@@ -187,7 +186,7 @@ class Result(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Result):
-    """An unbiased estimate of one number, with its interval and its promise.
+    """An unbiased estimate of one number, with its interval and its guarantee.
 
     Noise may move the estimate outside the possible range, and clipping it would bias sums and
     means of estimates. So `value` is not clipped, `clipped` is the nearest possible number, and the
@@ -201,7 +200,7 @@ class Estimate(Result):
     possible: tuple[float, float] = (-math.inf, math.inf)
     """The least and the largest possible answer."""
     errors: Callable[[], ErrorLaw] | None = field(default=None, compare=False)
-    """Gives the law of estimate − truth, for pictures."""
+    """Returns the distribution of estimate − truth, for pictures."""
 
     def __post_init__(self) -> None:
         low, high = (clip(end, self.possible) for end in (self.low, self.high))
@@ -311,7 +310,7 @@ class HistogramResult(Result):
         """(estimate, low, high) of one label."""
         place = self._places.get(label)
         if place is None:
-            raise ParameterError("This is none of the labels; `labels` lists them.")
+            raise ParameterError("This is not one of the labels; `labels` lists them.")
         return float(self.values[place]), int(self.low[place]), int(self.high[place])
 
     @cached_property

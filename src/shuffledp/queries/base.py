@@ -37,20 +37,20 @@ Class = TypeVar("Class", bound="type[Query[Any]]")
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping:
-    """Which values an engine may count together before they are prepared and encoded."""
+    """Which values an engine may count together before preparing and encoding them."""
 
     largest: int | None = None
-    """Only whole numbers 0..largest are allowed, so that all others may be counted as one; None:
-    only equal values are counted together."""
+    """Only whole numbers 0..largest are allowed, so all others may be counted as one value; None
+    means that only equal values are counted together."""
     clamp: bool = False
     """Clip numbers to 0..largest."""
     few_values: bool = True
-    """Whether only few different values can be left, so that one task can hold them all."""
+    """Whether only few different values can remain, so that one task can process all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineArguments:
-    """The same query as the arguments that `shuffledp.baselines.run` takes."""
+    """The same query as arguments of `shuffledp.baselines.run`."""
 
     query: str
     prepare: Callable[[Values], Values]
@@ -60,7 +60,7 @@ class BaselineArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupArguments:
-    """What is answered for each group, as the arguments that `plan_by_group` takes."""
+    """What is answered for each group, as arguments of `plan_by_group`."""
 
     answer: str
     largest: int | None = None
@@ -75,7 +75,7 @@ class StudioWords:
     asks: str
     """What it answers, in a few words."""
     about: str
-    """What the error is the error of."""
+    """What the error refers to."""
     whole: bool = True
     """Whether the true answer is a whole number."""
     finds: tuple[str, ...] = ("messages", "error", "epsilon")
@@ -83,16 +83,16 @@ class StudioWords:
     condition: str = "whatever the data"
     """When the forecast error holds."""
     curve: tuple[Mapping[str, Any], ...] | None = None
-    """Targets of plans that show what is possible, smallest error first; None: the usual ones."""
+    """Targets of plans that show what is possible, smallest error first; None for the defaults."""
     without: tuple[str, ...] = ()
     """Arguments of the planner that the form leaves at their defaults."""
     secret: str = "you gave a certain answer"
-    """What someone may suspect of you, for the sentence about ε."""
+    """What someone may suspect about you, for the sentence about ε."""
     finds_words: bool = False
     """Whether the result says which answers there are."""
     of_one: str = "sum"
-    """What its error is the error of: a "sum" over all users, their "mean", or a "value" among
-    theirs, such as the median."""
+    """What its error refers to: a "sum" over all users, their "mean", or a "value" such as the
+    median."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class Declaration:
     """Everything about a query that is not one of its arguments."""
 
     name: str
-    """As on the command line and in JSON."""
+    """The name on the command line and in JSON."""
     example: str = ""
     """What the example of its command has besides the common options."""
     planner: Callable[..., Plan[Any]] | None = None
@@ -111,16 +111,16 @@ class Declaration:
     plan_options: Mapping[str, Option] = field(default_factory=dict)
     """Arguments of the planner alone."""
     plan_defaults: Mapping[str, str] = field(default_factory=dict)
-    """What `shuffledp plan` takes for arguments that a query must be given."""
+    """What `shuffledp plan` uses for required arguments of the query."""
     protocol: type[Protocol[Any]] | None = None
-    """None where another query's protocol is used."""
+    """None if another query's protocol is used."""
     protocol_json: Record | None = None
-    """What the JSON of its protocol may hold."""
+    """The JSON schema of its protocol."""
     result_json: Mapping[str, Schema] | None = None
-    """What the JSON of its published results holds besides the promise; None: never published."""
+    """The JSON schema of its published results, besides the guarantee; None if never published."""
     result_json_optional: Mapping[str, Schema] = field(default_factory=dict)
     studio: StudioWords | None = None
-    """None where the studio does not offer it."""
+    """None if the studio does not offer it."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -137,7 +137,7 @@ def query(name: str, **said: Any) -> Callable[[Class], Class]:
 
 @dataclass(frozen=True, kw_only=True)
 class Query(QueryOptions, ABC, Generic[R]):
-    """What is asked about one column of which each row is one user; R is the type of its result.
+    """A query about one column in which each row is one user; R is the type of its result.
 
     The arguments of a query are the fields of its class, `Annotated` with an `Option`.
     """
@@ -151,7 +151,7 @@ class Query(QueryOptions, ABC, Generic[R]):
         super().__post_init__()
         self.refuse(
             tuple(name for name in TARGETS if name not in self.planned_for),
-            f"{self.name} is planned for {self.possible_targets()}; give one of these.",
+            f"{self.name} can be planned for {self.possible_targets()}; choose one of these.",
         )
 
     @classmethod
@@ -160,7 +160,7 @@ class Query(QueryOptions, ABC, Generic[R]):
         return " or ".join(name for name in cls.planned_for if name != "expected")
 
     def targets(self) -> dict[str, Any]:
-        """What the plan is asked for, as keyword arguments of the planner."""
+        """The plan's target, as keyword arguments of the planner."""
         return {name: getattr(self, name) for name in self.planned_for}
 
     @abstractmethod
@@ -168,21 +168,22 @@ class Query(QueryOptions, ABC, Generic[R]):
         """A new plan for a number of users; raises `PlanningError` if there is none."""
 
     def plan(self, users: int) -> Plan[R]:
-        """The plan for a number of users, remembered for the next call of the same query."""
+        """The plan for a number of users (cached for the same query)."""
         return cast("Plan[R]", _remembered_plan(self.for_planning(), users))
 
     def for_planning(self) -> Self:
-        """The query by which its plan is remembered: without what the plan does not depend on."""
+        """The query as the key of the plan cache: without everything that does not affect the
+        plan."""
         return self.without_run_options()
 
     def without_run_options(self) -> Self:
-        """The query without data, ledger, random bits and everything else that only says how it is
-        run: this is what may be kept, or sent to workers."""
+        """The query without data, ledger, random bits and other fields that only say how it is run.
+        This form may be cached or sent to workers."""
         return self.changed(**RUN_DEFAULTS)
 
     @classmethod
     def summary(cls) -> str:
-        """What it answers: the first line of its documentation; its name where Python dropped that
+        """What it answers: the first line of its documentation; its name if Python dropped that
         (-OO)."""
         said = cls.__doc__ if sys.flags.optimize < 2 else None
         return (said or cls.name).strip().splitlines()[0]
@@ -195,11 +196,11 @@ class Query(QueryOptions, ABC, Generic[R]):
     # The column, or the columns
 
     def of_column(self, holds: ColumnType) -> Self:
-        """The query for a column that holds such values, where that makes a difference."""
+        """The query adapted to a column with such values."""
         return self
 
     def as_asked(self) -> Query[R]:
-        """The query that is run: another one where the arguments ask for it."""
+        """The query that is actually run; the arguments may select another one."""
         return self
 
     @property
@@ -224,56 +225,56 @@ class Query(QueryOptions, ABC, Generic[R]):
         raise ParameterError(f"{self.name} is about one column.")
 
     def check_column(self, holds: ColumnType) -> None:
-        """Raises `ValueOutOfRange` where the query has no answer for such a column, before anything
-        is planned or read."""
+        """Raises `ValueOutOfRange` if the query cannot answer such a column, before anything is
+        planned or read."""
 
     @property
     def missing_label(self) -> Label | None:
-        """The label under which missing values are counted with missing="bucket"; None where there
-        are no labels."""
+        """The label under which missing values are counted with missing="bucket"; None if there are
+        no labels."""
         return None
 
     @property
     def reads_texts(self) -> bool:
-        """Whether values of a file without types are meant as texts, also if they look like
-        numbers or dates."""
+        """Whether values of a file without types are texts even if they look like numbers or
+        dates."""
         return False
 
     @property
     def compared_with(self) -> object | None:
-        """A value that every row is first compared with, which makes a column of true/false; None:
-        rows are taken as they are."""
+        """A value with which every row is first compared, giving a column of true/false; None
+        leaves rows unchanged."""
         return None
 
     def prepare(self, values: Values) -> Values:
-        """Values of the column as the protocol takes them."""
+        """Values of the column in the form that the protocol takes."""
         return values
 
     def grouping(self, holds: ColumnType) -> Grouping | None:
-        """How values of such a column may be counted together; None: not at all, because there may
-        be too many or the protocol draws for each. Raises `ValueOutOfRange` where the query has no
-        answer for such a column."""
+        """How values of such a column may be counted together; None if they may not, because there
+        may be too many or the protocol draws for each. Raises `ValueOutOfRange` if the query cannot
+        answer such a column."""
         return None
 
     # Some of the rows (`where`)
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        """Prepared values in which the rows that are not kept take part without saying anything:
-        as 0, or with a separate label."""
-        raise ParameterError(f"{self.name} is about all rows; leave where out.")
+        """Prepared values in which excluded rows take part without affecting the answer: as 0, or
+        with a separate label."""
+        raise ParameterError(f"{self.name} always uses all rows; leave where out.")
 
     @property
     def filtered_value(self) -> Label | None:
-        """The value that `filtered` gives to all rows that are not kept; None if there is none."""
+        """The value that `filtered` assigns to all excluded rows; None if there is none."""
         return None
 
     def of_filtered(self) -> Query[R]:
-        """The query about the values that `filtered` gives."""
+        """The query for the values that `filtered` returns."""
         return self.changed(where=None)
 
     @property
     def where_text(self) -> str:
-        """The condition, for results; empty where there is none."""
+        """The condition, for results; empty if there is none."""
         if self.where is None:
             return ""
         return self.where if isinstance(self.where, str) else "by a function of the data"
@@ -281,33 +282,33 @@ class Query(QueryOptions, ABC, Generic[R]):
     # Groups of users
 
     def user_groups(self) -> Groups | None:
-        """The groups for each of which the query is to be answered; None: all users together."""
+        """The groups that each get an answer; None for all users together."""
         return None
 
     def for_groups(self) -> GroupArguments:
         """What is answered for each group."""
-        raise ParameterError(f"{self.name} is not answered by group.")
+        raise ParameterError(f"{self.name} cannot be answered by group.")
 
     @property
     def grouped(self) -> Groups | None:
-        """How users are grouped; None where all are asked about together."""
+        """How users are grouped; None for all users together."""
         return None
 
     @property
     def of_each_group(self) -> Query[Estimate]:
-        """What is asked about each group."""
+        """The query for each group."""
         raise ParameterError(f"{self.name} is not about groups.")
 
     def pairs(
         self, labels: Values | None, values: Values, kept: NDArray[np.bool_] | None = None
     ) -> Values:
-        """Each row's group by its number, beside its prepared value; without labels, all kept rows
-        are in the first group."""
+        """Each row's group number and prepared value; without labels, all kept rows are in the
+        first group."""
         raise ParameterError(f"{self.name} is not about groups.")
 
     @property
     def least_value(self) -> float:
-        """The least value that a row of a group may hold."""
+        """The least value that a row of a group may have."""
         return 0.0
 
     # Several rows of one user
@@ -324,13 +325,15 @@ class Query(QueryOptions, ABC, Generic[R]):
     # The answer
 
     def finish(self, result: R) -> R:
-        """The result that the caller gets, made of the result that the protocol gives."""
+        """The caller's result, made from the protocol's result."""
         return result
 
     def truth(self, values: Values) -> list[float]:
         """The true answers, one for each row of the result, from all prepared values. They are not
-        private: only a rehearsal, whose caller holds all values, shows them."""
-        raise ParameterError(f"The true answer to {self.name} is not known here; rehearse another.")
+        private: only a rehearsal, whose caller has all values, shows them."""
+        raise ParameterError(
+            f"The true answer to {self.name} cannot be computed here; rehearse another query."
+        )
 
     def beside_truth(self, result: R, values: Values) -> R:
         """The result with a row for each true answer, in their order; a row that the result does
@@ -338,11 +341,11 @@ class Query(QueryOptions, ABC, Generic[R]):
         return result
 
     def step(self) -> Fraction:
-        """By how much one user can change the true answer at most."""
+        """The most by which one user can change the true answer."""
         return Fraction(1)
 
     def for_baseline(self) -> BaselineArguments:
-        """The query as another protocol is asked; raises `ParameterError` where none answers."""
+        """The query for another protocol; raises `ParameterError` if none answers it."""
         raise ParameterError(
             f"No other protocol answers {self.name}; leave protocol out, or ask another query."
         )

@@ -249,9 +249,9 @@ def test_files_and_keys_that_do_not_fit_are_refused(
     with pytest.raises(TaskError, match="cannot be read"):
         shuffle_batch(spark, [str(tmp_path / "none")], out, task)
     (tmp_path / "cut").write_bytes(b"".join(reports)[:-1])
-    with pytest.raises(TaskError, match="ends within a report"):
+    with pytest.raises(TaskError, match="ends in the middle of a report"):
         shuffle_batch(spark, [str(tmp_path / "cut")], out, task)
-    with pytest.raises(TaskError, match="holds reports"):
+    with pytest.raises(TaskError, match="contains reports"):
         open_batch(spark, inputs[0], task, key)
     other = Task.create(task.certificate, task.key, "another", BatchRule(USERS))
     with pytest.raises(TaskError, match="another task"):

@@ -323,7 +323,7 @@ def test_a_part_belongs_to_one_thread() -> None:
 
     part = JobSecret().part(0)
     part.bits(8)
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ParameterError, match="one thread"):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ParameterError, match="only in the thread"):
         pool.submit(part.bits, 8).result()
 
 

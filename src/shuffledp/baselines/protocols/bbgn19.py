@@ -3,8 +3,8 @@ the recursive protocol of [BBGN20]: one message per digit, each a digit or a uni
 
 A digit has k values; with probability g the message is uniform over them. The uniform messages
 hide the others (the paper calls them the blanket): replacing one digit moves one message between
-two symbols, among S ~ Bin(n−1, 2g/k) uniform messages that fall on these two. Telling the analyzer
-everything else can only help it, so δ ≤ (1−g)·`swap_delta`(S), in ball arithmetic.
+two symbols, among S ~ Bin(n−1, 2g/k) uniform messages that fall on these two. Revealing everything
+else to the analyzer can only help it, so δ ≤ (1−g)·`swap_delta`(S), in ball arithmetic.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Digit:
         return max(0.0, (1 - g * (self.values - 1)) / (2 * (1 - g)))
 
     def variance(self, *, rounded: bool) -> float:
-        """Of one user's unbiased digit at the worst value, in units of the digit."""
+        """The variance of one user's unbiased digit at the worst value, in units of the digit."""
         g, top = float(self.blanket), self.values - 1
         t = self.worst_fraction if rounded else 0.0
         spread = g * (top * (2 * top + 1) / 6 - top**2 / 4) + (1 - g) * t * (1 - t)
@@ -65,7 +65,7 @@ class Digit:
         return np.where(covered, uniform(digits.size, self.values, entropy), digits)
 
     def tally(self, held: Counts, entropy: Entropy = SYSTEM) -> Counts:
-        """A draw of how often each digit is sent, when `held` users hold each digit."""
+        """A draw of how often each digit is sent, if `held` users have each digit."""
         covered = np.array([successes(int(users), self.blanket, entropy) for users in held])
         result: Counts = held - covered
         return result + split_evenly(int(covered.sum()), self.values, entropy)
@@ -89,7 +89,7 @@ class BlanketSum(Baseline):
 
     @property
     def units(self) -> int:
-        """The largest whole number that the digits can write."""
+        """The largest whole number that the digits can represent."""
         return math.prod(digit.values for digit in self.digits) - 1
 
     @cached_property
@@ -205,18 +205,18 @@ def published_blanket(setting: Setting, values: int, parts: int) -> Digit:
     share = max(
         14 * values * math.log(2 / delta) / (others * epsilon**2), 27 * values / (others * epsilon)
     )
-    needs(share < 1, "BBGN19's theorem asks for more users here.")
+    needs(share < 1, "BBGN19's theorem needs more users here.")
     return Digit(values, round_to(share, 9, up=True))
 
 
 def single(setting: Setting) -> BlanketSum:
-    """One message: the number of values that gives the least error, calibrated."""
+    """One message: the number of values with the least error, calibrated."""
     sizes = sorted({round(2 * 1.12**step) for step in range(60)})
     return _best(setting, [(size,) for size in sizes])
 
 
 def recursive(setting: Setting) -> BlanketSum:
-    """Two messages: the two radices that give the least error, calibrated."""
+    """Two messages: the two radices with the least error, calibrated."""
     sizes = sorted({round(2 * 1.25**step) for step in range(24)})
     return _best(setting, [(high, low) for high in sizes for low in sizes])
 
@@ -263,7 +263,7 @@ def published_recursive(setting: Setting) -> BlanketSum:
         (n - 1) * share / max(14 * math.log(2 * places / setting.required_delta) / share, 27)
     )
     radix = [min(math.ceil(base**3**place), most) for place in range(1, places + 1)]
-    needs(min(radix) >= 2, "BBGN20's recursion asks for more users here.")
+    needs(min(radix) >= 2, "BBGN20's recursion needs more users here.")
     return _published(setting, tuple(published_blanket(setting, size, places) for size in radix))
 
 

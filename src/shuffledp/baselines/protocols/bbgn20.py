@@ -96,7 +96,7 @@ class SplitAndMix(Baseline):
         if users > 5 * self.users // 4:
             raise ParameterError(
                 f"The shares are planned for {self.users:,} users and wrap around with many more; "
-                "plan for the number that comes."
+                "plan for the number that takes part."
             )
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
@@ -109,7 +109,7 @@ class SplitAndMix(Baseline):
         return shares
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The sum of all shares modulo q, which is everything the analyzer needs."""
+        """The sum of all shares modulo q, which is all the analyzer needs."""
         total = sum(int(one) for one in messages) % self.modulus
         return Bag(users, np.array([total]))
 
@@ -148,7 +148,7 @@ class SplitAndMixCount(SplitAndMix):
 
     @classmethod
     def average_case(cls, setting: Setting) -> SplitAndMixCount:
-        """The protocol with one share fewer, as some implementations have it: not verified."""
+        """The protocol with one share fewer, as in some implementations: not verified."""
         return cls._planned(setting, 1, lost_shares=1)
 
     def rounding_variance(self, users: int) -> float:

@@ -2,8 +2,8 @@
 
 A user sends its bit and one more "1" with probability p: the view is k + Bin(n, p). The paper
 takes p near 1. Bin(n, 1−p) is n − Bin(n, p), so a p near 0 is exactly as private (the directions
-swap) and sends almost no noise: the calibrated variant uses it. The paper's analyzer reads small
-counts as 0; here that is dropped, and the estimate is unbiased.
+swap) and sends almost no noise: the calibrated variant uses it. The paper's analyzer treats small
+counts as 0; ours does not, so the estimate is unbiased.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 [CSUZZ19] Distributed DP via shuffling (EUROCRYPT 2019): with probability λ/n a random bit, else
 the true one; so each bit is flipped with probability f = λ/(2n).
-[EFMRTT19] and [FMT21] (SODA 2019, FOCS 2021) bound what shuffling makes of any ε₀-local message.
-The calibrated variant computes the view itself: with m ones among the others it is
-Bin(m, 1−f) + Bin(n−1−m, f) plus the user's bit, and
+[EFMRTT19] and [FMT21] (SODA 2019, FOCS 2021) bound the privacy that shuffling gives to any ε₀-local
+message. The calibrated variant computes the view itself: with m ones among the others it is Bin(m,
+1−f) + Bin(n−1−m, f) plus the user's bit, and
 
     H_ε = max over t of  α F(t) − β F(t−1),   α = 1−f − e^ε f,  β = e^ε(1−f) − f,
 
@@ -58,7 +58,7 @@ def binomial(trials: int, chance: float) -> Masses:
 
 
 EVERY_DATA_SET_USERS = 4_000  # up to this many users, δ is computed for every number of ones
-MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing
+MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would reveal nothing
 DELTA_MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
 
 
@@ -97,7 +97,7 @@ def ones_looked_at(users: int) -> list[int]:
 
 @lru_cache(maxsize=128)
 def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The smallest f whose computed δ is small enough at every number of ones looked at."""
+    """The smallest f whose computed δ is small enough at every number of ones checked."""
     e, target = float(epsilon), float(delta) / DELTA_MARGIN
     worst = [0, (users - 1) // 2]
 
@@ -141,14 +141,14 @@ def published(setting: Setting) -> RandomizedResponse:
         noisy = 64 * log / epsilon**2
     else:
         noisy = n - epsilon * n**1.5 / math.sqrt(432 * log)
-    needs(0 < noisy < n, "CSUZZ19's theorem asks for more users here.")
+    needs(0 < noisy < n, "CSUZZ19's theorem needs more users here.")
     flip = round_to(noisy / n / 2, 9, up=True)
     claim = _checked(setting, flip, "published constants")
     return RandomizedResponse(n, flip, claim)
 
 
 def _checked(setting: Setting, flip: Fraction, note: str) -> Claim:
-    """The claim of a published bound: violated where its computed δ is too large."""
+    """The claim of a published bound; violated if its computed δ is too large."""
     target = float(setting.required_delta) / DELTA_MARGIN
     ends = (0, (setting.users - 1) // 2)
     worst = max(exact_delta(setting.users, float(flip), float(setting.epsilon), m) for m in ends)

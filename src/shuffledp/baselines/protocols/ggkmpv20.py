@@ -1,10 +1,10 @@
 """[GGKMPV20] Pure DP summation from anonymous messages (Ghazi, Golowich, Kumar, Manurangsi, Pagh,
 Velingker, ITC 2020): pure ε with a fixed number of one-bit messages per user.
 
-Everybody sends 2w+1 bits. With probability 1−p there are w + x ones among them; with probability
+Every user sends 2w+1 bits. With probability 1−p there are w + x ones among them; with probability
 p there are Z, drawn from a discrete Laplace law cut to 0..2w+1, whatever x is: so even the border
-of the support is reached with the same probability by both inputs. The theorem's constants are
-not at hand; the parameters here are calibrated by the computed max-divergence of the view.
+of the support is reached with the same probability by both inputs. The theorem's constants are not
+available to us; the parameters here are calibrated by the computed max-divergence of the view.
 
 The view is the number of ones among n(2w+1) bits. One user's generating function is
 P_x(z) = p D(z) + (1−p) z^(w+x); with m ones among the others the view of a user with x has
@@ -140,7 +140,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Loss:
-    """The largest |log ratio| found, and whether every possible view was looked at."""
+    """The largest |log ratio| found, and whether every possible view was checked."""
 
     value: float
     covered: bool
@@ -189,8 +189,8 @@ def bulk_loss(shape: Shape, ones: int) -> float:
 
 
 def direct_loss(shape: Shape, ones: int) -> Loss:
-    """The same for a few users, whose least likely view a float still holds: plain convolutions
-    of positive numbers, with a relative error of a few thousand roundings."""
+    """The same for a few users, where floats can still represent the least likely view: plain
+    convolutions of positive numbers, with a relative error of a few thousand roundings."""
     zero, one = (shape.one_user(value) for value in (0, 1))
     rest = np.ones(1)
     for law in [zero] * (shape.users - 1 - ones) + [one] * ones:
@@ -213,7 +213,7 @@ def loss(shape: Shape, ones: int) -> Loss:
             first, ratio, _, deviation = window(shape, ones, theta)
             last = first + len(ratio) - 1
             gap = reached is not None and not first <= reached + 1 <= last + 2
-            if gap and step > 1e-6:  # went too far: come back half the way
+            if gap and step > 1e-6:  # went too far: go back half the way
                 theta, step = theta - direction * step / 2, step / 2
                 continue
             worst = max(worst, float(np.nanmax(np.abs(ratio))))
@@ -414,7 +414,7 @@ class BitByBit(Baseline):
 
     @property
     def units(self) -> int:
-        """The largest whole number that the bits can write."""
+        """The largest whole number that the bits can represent."""
         return (1 << len(self.counters)) - 1
 
     @property

@@ -28,7 +28,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.laws import Binomial
 
 CHUNK_TUPLES = 1 << 14  # drawn at once
-MOST_WORK = 1 << 32  # tuples · τ · buckets that are simulated at most
+MOST_WORK = 1 << 32  # the most tuples · τ · buckets that are simulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +110,13 @@ class HadamardTuples(Baseline):
         return Bag(users, np.array(fits, np.int64))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        """Message by message, in chunks: buckets share their noise, so there is no short cut."""
+        """Message by message, in chunks: buckets share their noise, so there is no shortcut."""
         codes = np.asarray(values)
         work = codes.size * (1 + self.noise) * self.length * self.buckets
         if work > MOST_WORK:
             raise ParameterError(
                 f"Simulating {codes.size * (1 + self.noise):,} tuples for {self.buckets:,} buckets "
-                "would take too long; take fewer users or buckets, or another protocol."
+                "would take too long; use fewer users or buckets, or another protocol."
             )
         counts = self.collect(self._own(codes, entropy), codes.size).counts
         left = codes.size * self.noise

@@ -1,7 +1,7 @@
 """[GKMP20] Private counting from anonymous messages (Ghazi, Kumar, Manurangsi, Pagh, ICML 2020).
 
 A user with x = 1 sends one +1; every user sends its share of two geometric noises and of pairs
-(+1, −1) that cancel. Only (ε, δ)-private: few −1 tell that a user added nothing.
+(+1, −1) that cancel. It is only (ε, δ)-private: few −1 messages reveal that a user added nothing.
 
 * "1 over 0" is pure ε′, by the +1 noise alone.
 * "0 over 1": moving one unit from the −1 noise to the pairs bounds δ by

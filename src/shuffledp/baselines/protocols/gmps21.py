@@ -1,9 +1,10 @@
 """[GMPS21] Differentially private aggregation in the shuffle model: almost central accuracy in
 almost a single message (Ghazi, Kumar, Manurangsi, Pagh, Sinha, ICML 2021).
 
-x in [0, 1] becomes an integer X in 0..D and is sent as it is (a 0 is not sent). Two geometric
-noises of +1 and −1 carry the privacy of the sum; zero-sum noise {+1, −1} and, for |i| ≥ 2,
-{i, ⌊−i/2⌋, ⌈−i/2⌉} hides which messages made it. Negative binomial shares, so each user adds few.
+x in [0, 1] becomes an integer X in 0..D and is sent unchanged (a 0 is not sent). Two geometric
+noises of +1 and −1 make the sum private; zero-sum noise {+1, −1} and, for |i| ≥ 2, {i, ⌊−i/2⌋,
+⌈−i/2⌉} hides which messages made it. The noise is shared in negative binomial parts, so each user
+adds little.
 
 Every value is a sum of zero-sum noises: a message i is one more copy of the noise
 {i, ⌊−i/2⌋, ⌈−i/2⌉} less the two halves, which are taken apart in the same way, down to messages +1

@@ -16,7 +16,7 @@ With values 0 and 1 the odds may depend on the user's own value (MATH §21): tho
 are κ_u times as large for the value 1, those of a jump downwards κ_d times as large for the value
 0, with (1 − κ_u)·o^u = (1 − κ_d)·o^d, so that users of both values are muted equally often.
 
-Whether these numbers are private is not decided here but by a certificate.
+A certificate decides whether these parameters are private, not this module.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ from shuffledp.numbers.sampler import sampler
 MOST_CUT = 65_535
 MOST_BOUNDED_VALUE = 65_535
 MOST_BITS = 4_096
-"""Of a numerator or denominator, and of the common denominator of a direction's odds, which are
-added up exactly."""
+"""The most bits of a numerator or denominator, and of the common denominator of a direction's odds,
+which are added up exactly."""
 LARGEST_ODDS = Fraction(10**30)
 STEPS_PER_CUT, STEP_BITS = 20, 256
-"""How many operations of a proof a step of the cut counts as, and bits by which they double."""
+"""The operations of a proof per step of the cut, and the number of bits that doubles them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Direction:
         if any(max(map(int.bit_length, n.as_integer_ratio())) > MOST_BITS for n in numbers):
             raise ParameterError(
                 f"epsilon, decay, ratio and the odds may have at most {MOST_BITS:,} bits each "
-                "above and below the line; round them."
+                "in numerator and denominator; round them."
             )
         if max(self.odds) > LARGEST_ODDS:
             raise ParameterError(f"Each of the odds must be at most {show(LARGEST_ODDS)}.")
@@ -120,8 +120,8 @@ class Direction:
 
     @property
     def proof_steps(self) -> float:
-        """About how many operations its proof takes. Its numbers have more bits the further the
-        noise has fallen."""
+        """About how many operations its proof takes. Its numbers have more bits where the noise is
+        smaller."""
         bits_lost = (log2(self.decay.denominator) - log2(self.decay.numerator)) * self.cut
         return STEPS_PER_CUT * (self.cut + len(self.odds)) * (1 + bits_lost / STEP_BITS)
 
@@ -144,7 +144,7 @@ class Direction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Direction:
-        """The parameters behind `to_dict`."""
+        """The parameters that `to_dict` describes."""
         if data.get("ratio") == "1":
             raise ParameterError("A ratio of 1 is left out; ask its author for a corrected file.")
         return cls(
@@ -173,13 +173,13 @@ CUT_FIELDS = {
     "up": DIRECTION,
     "down": DIRECTION,
 }
-"""What the JSON of a direction and of every such cell may hold."""
+"""The JSON schema of a direction and of every such cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CutCell(Cell):
-    """A cell with one kind of message whose noise is cut in both directions: what is the same
-    whether it is drawn on its own or shares its way up with others."""
+    """A cell with one kind of message whose noise is cut in both directions: the part that does not
+    depend on whether it is drawn independently or shares its way up with others."""
 
     sends_minus: ClassVar[bool] = False
 
@@ -209,7 +209,7 @@ class CutCell(Cell):
     def proof_steps(self) -> float:
         return self.up.proof_steps + self.down.proof_steps
 
-    # What the two kinds of such cells differ in
+    # Where the two kinds of such cells differ
 
     @property
     @abstractmethod
@@ -219,7 +219,7 @@ class CutCell(Cell):
     @property
     @abstractmethod
     def most_messages(self) -> int:
-        """What a user sends at most to this cell."""
+        """The most messages that a user sends to this cell."""
 
     @abstractmethod
     def moments(self) -> bounded_law.Moments:
@@ -237,7 +237,7 @@ class CutCell(Cell):
     def log_user_moment(self, theta: Floats, x: int) -> Floats:
         """ln E[e^(θ(v−x))] of one user whose value is x."""
 
-    # What they share
+    # Common to both kinds
 
     @cached_property
     def base(self) -> int:
@@ -248,7 +248,7 @@ class CutCell(Cell):
 
     @cached_property
     def up_noise(self) -> CutNegativeBinomial:
-        """Z₊ of everybody but the up-muted."""
+        """Z₊ of every user who is not up-muted."""
         return bounded_law.noise_law(self.up, self.up.cut, self.users)
 
     @cached_property
@@ -258,7 +258,7 @@ class CutCell(Cell):
 
     @cached_property
     def down_noise(self) -> CutNegativeBinomial:
-        """Z₋ of everybody but the down-muted."""
+        """Z₋ of every user who is not down-muted."""
         return bounded_law.noise_law(self.down, self.down.cut, self.users)
 
     @cached_property
@@ -276,7 +276,7 @@ class CutCell(Cell):
 
     @cached_property
     def eventful(self) -> float:
-        """About the chance that a user is muted or draws a noise that is not 0."""
+        """Roughly the probability that a user is muted or draws nonzero noise."""
         up, down = float(self.up_noise.pmf(0)), float(self.down_noise.pmf(0))
         return float(1 - self.data_probability) + (1 - up) + (1 - down)
 
@@ -305,7 +305,7 @@ class CutCell(Cell):
         return (plus - minus - users * (self.base + known.shift)) / known.kept
 
     def estimates(self, sums: Counts, users: int) -> NDArray[np.float64]:
-        """The estimates behind many numbers of messages, in floats, for reporting."""
+        """The estimates for many numbers of messages, in floats, for reporting."""
         centre = to_float(lambda: self.estimate(self.base * users, 0, users))
         kept = bounded_error.shift_and_kept(self)[1]
         result: NDArray[np.float64] = centre + (sums - self.base * users) / kept
@@ -315,8 +315,9 @@ class CutCell(Cell):
         """The error's exact second moment at the worst data with this sum of values (with any sum
         if None).
 
-        One user's variance is convex in x, so it is worst when as many users as possible hold D
-        and at most one a rest. As a function of their number that is affine: none or all is worst.
+        One user's variance is convex in x, so the worst case is that as many users as possible have
+        the value D, and at most one has the remainder. This is affine in their number, so none or
+        all is the worst case.
         """
         known = self.moments()
 
@@ -364,7 +365,7 @@ class CutCell(Cell):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedCell(CutCell, IndependentCell):
-    """A cell that sends one kind of message, between none and K of them."""
+    """A cell that sends between 0 and K messages of one kind."""
 
     kind: ClassVar[str] = "bounded"
 
@@ -455,7 +456,7 @@ class BoundedCell(CutCell, IndependentCell):
         return sent, np.zeros_like(sent)
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What `absent` users who hold 0 send."""
+        """The messages of `absent` users with the value 0."""
         sent = draws.copies_of_zero(self, copies, absent, entropy)
         return sent, np.zeros_like(sent)
 
@@ -504,4 +505,4 @@ BY_VALUE = Record(DIRECTION.fields, {"ratio": PROBABILITY})
 SCHEMA = Record(
     {"kind": OneOf((BoundedCell.kind,)), **CUT_FIELDS, "up": BY_VALUE, "down": BY_VALUE}
 )
-"""What the JSON of a bounded cell may hold."""
+"""The JSON schema of a bounded cell."""

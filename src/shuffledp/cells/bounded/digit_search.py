@@ -3,8 +3,8 @@
 x in [0, 1] is rounded at random to a multiple of 1/(P−1), with a public dither of k values, which
 adds at most n(k²+2)/(12k²(P−1)²) to the error. Digit j has values 0..D_j, weight w_j/(P−1), its own
 share of ε and of the error that muting may cost; a report holds the sum of the digits' K_j. A
-formula for K judges thousands of points at once; then the cells of the best few are searched and
-proved one after the other, and what one digit leaves of its error goes to the next.
+formula for K evaluates thousands of points at once. Then the cells of the best few are searched and
+proved one after the other, and error that one digit does not use goes to the next.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from shuffledp.numbers.exact import round_to
 from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
-"""Rounds of the search, and how many radices stay."""
+"""Rounds of the search, and how many radices remain after each."""
 QUICK_ROUNDS = ((0, 40), (5, 8), (12, 3))
-"""The same where many errors are looked at."""
+"""The same if many errors are tried."""
 EPSILON_DIGITS = 4
 LOOSEST_SUM = 30.0
-"""ln of how much more squared error than a trusted party's is looked at for few messages."""
+"""ln of the largest squared error that is tried for few messages, over a trusted party's."""
 
 
 def noise_error(decay: Floats) -> Floats:
@@ -51,10 +51,9 @@ def noise_error(decay: Floats) -> Floats:
 def bounded_cost(
     users: float, largest: Floats, epsilon: Floats, mse: Floats, padded: bool = True
 ) -> Floats:
-    """About how many messages a bounded cell takes: floats, arrays, within 3 %.
-
-    At most (`padded`), or on average at the largest value: then the way up may be muted at hardly
-    any cost, and the way down gets all of the error. ∞ where the noise alone exceeds the error. The
+    """The approximate number of messages of a bounded cell: floats, arrays, within 3 %. Counts the
+    maximum (`padded`) or the average at the largest value. On average, muting upwards costs almost
+    nothing, and the way down gets all of the error. ∞ if the noise alone exceeds the error. The
     muted cut and the share φ are fitted to what the search finds; the cut then follows from the
     error that muting may cost.
     """
@@ -71,7 +70,7 @@ def bounded_cost(
     with np.errstate(divide="ignore", invalid="ignore"):
         aim = np.log(np.where(possible, left, 1.0) * share * spare / (users * weight))
         cut = np.maximum(-aim / fall, d)
-        for _ in range(6):  # the cut at which muting costs just what is left
+        for _ in range(6):  # the cut at which muting costs exactly what is left
             centre, more = cut + off, cut + 1
             rest = more * fall + aim + np.log(more / (2 * centre * centre + half))
             cut = np.maximum(cut - rest / (fall + 1 / more - 2 / centre), least)
@@ -112,7 +111,7 @@ class BoundedDigitCosts(DigitCosts):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedDigits:
-    """A radix's proved cells, the most significant digit first, and what they leave."""
+    """A radix's proved cells, the most significant digit first, and the error they leave over."""
 
     cells: tuple[BoundedCell, ...]
     dither: int
@@ -124,7 +123,7 @@ class BoundedDigits:
         return tuple(cell.largest + 1 for cell in self.cells)
 
     def messages(self, padded: bool) -> float:
-        """What a padded report carries, or a user sends on average."""
+        """The messages in a padded report, or those that a user sends on average."""
         users = self.cells[0].users
         return digit_messages(one_by_one(self.cells), users, self.dither, padded)
 
@@ -173,7 +172,7 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
     task, point = costs.task, search(costs, 60)[1]
     losses, errors = (row[0] for row in costs.split(point[None, :]))
     exact = [round_to(float(loss), EPSILON_DIGITS, up=False) for loss in losses]
-    exact[0] += task.epsilon - sum(exact)  # what rounding left goes to the most significant digit
+    exact[0] += task.epsilon - sum(exact)  # the rest goes to the most significant digit
     squares = [Fraction(weight, costs.grid) ** 2 for weight in digit_weights(costs.radix)]
     asked = [Fraction(float(error)) * square for error, square in zip(errors, squares, strict=True)]
     left = task.mse - task.rounding(costs.grid, costs.dither)
@@ -226,7 +225,7 @@ def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:
 
 
 def _radix_for_messages(task: SumTarget, messages: float, near: float) -> BoundedDigits | None:
-    """The same for one radix, for errors whose logarithm is near a number."""
+    """The same for one radix, for errors whose logarithm is near a given number."""
     radix = task.radix
     assert radix is not None
 

@@ -1,6 +1,5 @@
-"""Many users of a bounded cell at once, in the law of one user after the other.
-
-Noise and muting are rare: of all users only those that draw something else than 0 are looked at.
+"""Draws for many users of a bounded cell at once, with the same distribution as one by one. Noise
+and muting are rare, so only users who draw something other than 0 are processed.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell
 
 MOST_SLOTS = 1 << 62
-"""Users times copies that are told apart by one 64-bit number."""
+"""The most users times copies that one 64-bit number can distinguish."""
 EVENTS_AT_ONCE = 1 << 18
-"""About how many users with noise are held at the same time."""
+"""About how many users with noise are in memory at the same time."""
 
 
 def randomize_each(cell: BoundedCell, values: Values, entropy: Entropy) -> tuple[Counts, Counts]:
@@ -41,12 +40,12 @@ def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: En
     indices, noise = sampler(cell.down_noise).events(values.size, entropy)
     sent[indices] -= noise  # − Z₋
     muted = sampler(cell.mute).hits(values.size, entropy)
-    sent[muted] = muted_values(cell, values[muted], entropy)  # nothing is left of what was there
+    sent[muted] = muted_values(cell, values[muted], entropy)  # replaces the earlier value entirely
     sent += cell.base
 
 
 def muted_values(cell: BoundedCell, values: Values, entropy: Entropy) -> Counts:
-    """v of muted users with these values: a jump, and noise that is cut shorter in its direction.
+    """v of muted users with these values: a jump, and noise with a shorter cut in its direction.
 
     Ensures: each is an independent draw of v, given that the user is muted.
     """
@@ -80,7 +79,7 @@ def randomize_total(cell: BoundedCell, values: Values, entropy: Entropy) -> int:
     total -= int(values[muted].sum(dtype=np.int64))
     for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
         indices, noise = sampler(law).events(size, entropy)
-        total += sign * int(noise[~np.isin(indices, muted)].sum())  # the muted have their own
+        total += sign * int(noise[~np.isin(indices, muted)].sum())  # muted users draw their own
     return total
 
 
@@ -116,9 +115,9 @@ def aggregate_copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entro
 
 
 def _copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entropy) -> Counts:
-    """Copies of any bounded cell in which ones[c] users hold 1 and all others hold 0."""
+    """Copies of any bounded cell in which ones[c] users have the value 1 and all others 0."""
     step = int(min(MOST_SLOTS, EVENTS_AT_ONCE / cell.eventful) / max(users, 1))
-    if step == 0:  # too many users with noise to hold them
+    if step == 0:  # too many users with noise to keep in memory
         tally = np.zeros((ones.size, cell.largest + 1), np.int64)
         tally[:, 0], tally[:, 1] = users - ones, ones
         return np.array([aggregate(cell, row, entropy) for row in tally], np.int64)
@@ -132,8 +131,8 @@ def _copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entropy) -> Co
 def _add_copies(
     cell: BoundedCell, sent: Counts, ones: Counts, users: int, entropy: Entropy
 ) -> None:
-    """Adds noise and muting to copies that hold the values alone. Number c·users + i stands for
-    user i in copy c; the first ones[c] users hold 1."""
+    """Adds noise and muting to copies that contain only the values. Number c·users + i is user i in
+    copy c; the first ones[c] users have the value 1."""
     slots = ones.size * users
     muted, _ = events(cell.mute, slots, entropy)
     copies = muted // max(users, 1)
@@ -146,7 +145,7 @@ def _add_copies(
 
 
 def copies_of_zero(cell: BoundedCell, copies: int, users: int, entropy: Entropy) -> Counts:
-    """What `users` users who hold 0 send, for each of the copies."""
+    """The messages of `users` users with the value 0, for each of the copies."""
     if cell.largest == 1 or copies > 1:
         return _copies(cell, np.zeros(copies, np.int64), users, entropy)
     tally = np.zeros(cell.largest + 1, np.int64)

@@ -1,4 +1,5 @@
-"""The true law of a bounded cell's error, for intervals (MATH §12). Reporting only: floats do.
+"""The true law of a bounded cell's error, for intervals (MATH §12). For reporting only, so floats
+are enough.
 
 S is the number of messages less z_d + w_d for each user; E = S − T is its error for a true sum T.
 Users are independent, so E's characteristic function is a product of users' functions, each of
@@ -7,17 +8,16 @@ a lattice, where the law is very wide). Nothing here grows with the number of us
 
 With D = 1 the law depends on T alone: T users hold 1, the others 0. With larger D it depends on how
 T is spread over the users, and the widest case in convex order is used (as many users as possible
-hold D, one a rest): for a convex g, E[g(S)] is, in two users' values, a constant plus
+have D, one has the remainder): for a convex g, E[g(S)] is, in two users' values, a constant plus
 h(x₁) + h(x₂) with h convex.
 
-An interval holds the T for which S is not an outlier (inversion of two one-sided tests). It is not
-cut to what is possible: below 0 and above n·D the law is continued as if users could hold further
-multiples of D (−D, or 2D), so that a negative estimate keeps its interval.
+An interval contains the T for which S is not an outlier (inversion of two one-sided tests). It is
+not clipped to possible values: below 0 and above n·D the law is continued as if users could have
+further multiples of D (−D, or 2D), so that a negative estimate has an interval, too.
 
-Where the odds depend on the value (MATH §21), one user's law need not increase with the value: of
-few users a larger sum may then make a large count less likely. Up to `FEW` users every total around
-an interval is looked at, and the interval runs from the least to the largest that explains the
-count.
+Where the odds depend on the value (MATH §21), one user's law need not increase with the value: with
+few users, a larger sum may make a large count less likely. Up to `FEW` users, every total around an
+interval is checked, and the interval runs from the smallest to the largest that explains the count.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Integers = NDArray[np.int64]
 
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
-AT_ONCE = 1 << 20  # points of laws held at the same time
-FURTHEST = 1 << 60  # no total that is looked at lies further from 0
-FEW = 64  # users, up to whom intervals are not taken to end where they end first
-SURE = 1e-9  # how far a chance must lie from a level to be compared without another look
+AT_ONCE = 1 << 20  # points of laws in memory at the same time
+FURTHEST = 1 << 60  # no total further from 0 is tried
+FEW = 64  # up to this many users, intervals may have gaps: every total is checked
+SURE = 1e-9  # probabilities closer than this to a level are computed again
 
 
 # one user's characteristic function
@@ -91,7 +91,7 @@ class UserFunction:
 
     t: Floats
     noise: Complexes
-    """The data branch's chance times (E[e^(it(Z₊−Z₋))] − 1)."""
+    """The data branch's probability times (E[e^(it(Z₊−Z₋))] − 1)."""
     jumps: Complexes
     """The muted branches' E[e^(itv)], each times its chance."""
     muted: float
@@ -99,8 +99,8 @@ class UserFunction:
     """The same for a user whose value is above 0, where the odds depend on the value."""
 
     def log(self, x: float | Floats) -> Complexes:
-        """ln E[e^(it(v−x))], to the last digits of its small distance from 0: it is going to be
-        multiplied by the number of users."""
+        """ln E[e^(it(v−x))], accurate even close to 0, because it is multiplied by the number of
+        users."""
         jumps = self.jumps
         if self.jumps_above is not None and np.all(np.asarray(x) > 0):
             jumps = self.jumps_above
@@ -148,7 +148,7 @@ def shift_and_kept(cell: CutCell) -> tuple[float, float]:
 
 
 def log_characteristic(cell: CutCell, t: Floats, users: int, total: float) -> Complexes:
-    """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
+    """ln E[e^(it·error)] of the estimate, when as many users as possible have the value D."""
     known = _moments(cell)
     part = _function_at(cell, np.ascontiguousarray(t / known.kept).tobytes())
     total = min(max(total, 0.0), float(users * cell.largest))
@@ -159,7 +159,7 @@ def log_characteristic(cell: CutCell, t: Floats, users: int, total: float) -> Co
 
 @lru_cache(maxsize=16)
 def _function_at(cell: CutCell, places: bytes) -> UserFunction:
-    """`user_function`, remembered: several totals of a cell are asked for at the same places."""
+    """`user_function`, cached: several totals of a cell need it at the same frequencies."""
     return cell.user_function(np.frombuffer(places))
 
 
@@ -173,7 +173,7 @@ class FloatMoments:
     shift: float
     kept: float
     lost: float
-    """1 − kept, to its last digits."""
+    """1 − kept, without cancellation."""
     slope: float
     spread: float
 
@@ -239,7 +239,7 @@ def laws(cell: CutCell, users: int, totals: Integers) -> Laws:
     step = max(1, math.ceil(wanted / points))
 
     mean = (users * known.shift - known.lost * totals) / step
-    coarse = points // 16  # the laws of like cells then begin at the same place
+    coarse = points // 16  # then the laws of similar cells start at the same point
     first = np.rint(mean / coarse).astype(np.int64) * coarse - points // 2
     turned = first[:1] if (first == first[0]).all() else first[:, None]
     logs = -2j * np.pi / points * (turned * np.arange(points // 2 + 1) % points)
@@ -260,7 +260,7 @@ def laws(cell: CutCell, users: int, totals: Integers) -> Laws:
 def intervals(
     cell: CutCell, users: int, sums: Integers, outside: float
 ) -> tuple[Integers, Integers]:
-    """The true sums that explain each number of messages; equal numbers are looked at once."""
+    """The interval of true sums for each number of messages; equal numbers are computed once."""
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
     middle = np.rint(cell.estimates(counts + cell.base * users, users)).astype(np.int64)
     width = laws(cell, users, middle[:1]).cumulative.shape[1]
@@ -277,12 +277,12 @@ def _ends(
 ) -> tuple[Integers, Integers]:
     """The ends of the intervals for values of S.
 
-    The law of E hardly changes along an interval: users who hold another value differ only if they
-    are muted, so that from one total to the next no chance changes by more than 1 − P. Where the
-    law at the estimate decides with that to spare, the law at the end itself is not needed.
+    The law of E hardly changes along an interval: users with another value differ only if they are
+    muted, so from one total to the next no probability changes by more than 1 − P. If the law at
+    the estimate decides with that margin, the law at the end itself is not needed.
     """
     near = laws(cell, users, middle)
-    # where all users may be muted at once, any total would do: an end is set to the intervals
+    # if all users may be muted at once, every total is possible: limit the intervals
     furthest = min(math.ceil(4 * users * cell.most_messages / cell.data_probability), FURTHEST)
 
     def above(level: float, totals: Integers, errors: Integers) -> NDArray[np.bool_]:
@@ -319,7 +319,7 @@ def _ends(
 
 
 def _ends_anywhere(cell: CutCell, users: int) -> bool:
-    """Whether totals beyond the first that does not explain a number of messages may do so."""
+    """Whether totals beyond the first that fails to explain a number of messages may explain it."""
     return cell.by_value and users <= FEW
 
 
@@ -335,8 +335,8 @@ def _furthest(
 
 
 def error_range(cell: CutCell, users: int, total: int, outside: float) -> tuple[float, float]:
-    """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
-    outside/2 on each side."""
+    """The range of the estimate's error when the true sum is `total`, with probability outside/2
+    left out on each side."""
     law = laws(cell, users, np.array([total]))
     errors, chances = _support(law)
     low, high = (
@@ -372,7 +372,7 @@ def _as_errors(cell: CutCell, users: int, total: int, errors: Integers) -> Float
 
 
 def log_moment(cell: CutCell, theta: Floats, users: int, total: float) -> Floats:
-    """ln E[e^(θ·error)] when as many users as possible hold D: the real counterpart of
+    """ln E[e^(θ·error)] when as many users as possible have the value D: the real counterpart of
     `log_characteristic`, from the same parts."""
     known = _moments(cell)
     scaled = theta / known.kept
@@ -412,6 +412,6 @@ def noise_off(law: CutNegativeBinomial, theta: Floats) -> Floats:
 
 
 def weighted(values: Floats, weights: Floats) -> Floats:
-    """The weighted sum of each row; not as a product of matrices, for which NumPy may start threads
-    that wait for each other on a busy machine."""
+    """The weighted sum of each row; not as a matrix product, for which NumPy may start threads that
+    wait for each other on a busy machine."""
     return np.asarray((values * weights).sum(axis=1))

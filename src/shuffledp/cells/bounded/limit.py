@@ -1,7 +1,7 @@
 """The fewest messages of any cell with one kind of message, the same losses and the same error.
 
-The proof is in MATH §12, "How far from the limit?". Floats compute it, each comparison with a
-margin that is far above their rounding errors."""
+The proof is in MATH §12, "How far from the limit?". It is computed in floats, with a margin far
+above their rounding errors in each comparison."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import CutCell
 
 MARGIN = 1e-9
-"""Of logarithms that are compared."""
+"""Margin for comparing logarithms."""
 FINENESS = 1e-5
-"""Of the steps in which the limit is looked for, as a part of it."""
+"""Relative step size of the search for the limit."""
 
 
 def fewest_messages(cell: CutCell, loss: Fraction, copies: int) -> float:
-    """A lower bound on what a user sends on average to `copies` such cells, of which one holds the
-    largest value and the others 0, if a change of a value costs at most `loss` and one user's
-    estimate has at most the variance that it has here."""
+    """A lower bound on the average number of messages that a user sends to `copies` such cells (the
+    largest value in one, 0 in the others), if a change of a value costs at most `loss` and one
+    user's estimate has at most the variance that it has here."""
     variance = to_float(lambda: cell.mean_squared_error(1)) * (1 + MARGIN)
     scale = min(1 / (4 * variance), 2 / (1 + math.sqrt(1 + 16 * variance)))
     held = least_offset(float(loss), variance / cell.largest**2)

@@ -6,10 +6,11 @@ let r = 1/users, c_j and C_k as in `cells.bounded.cell`, A = 1 − β^D, H_k = 1
 
     φ = max over y of  users · c_{z+1} · (C_w/C_z) · β^(y−D−1) / (o_y · (β^(−D) − 1)),
 
-the part of a muted branch that the cut of the noise at z uses up. The rest must pay for the cut of
+the part of a muted branch that the cut of the noise at z uses up. The rest must cover the cut of
 the muted users' noise at w. Any one of three rules is enough:
 
-* equal cuts: w = z and φ ≤ 1. A muted user's noise is cut like everybody's: nothing else to pay.
+* equal cuts: w = z and φ ≤ 1. A muted user's noise is cut like everyone's, so nothing else must be
+  covered.
 * closed form: users ≥ 3, w ≥ D − 1, z ≥ w + D and three inequalities.
 * per index: the same conditions, the same proof, the shares compared index by index. With
   h = ρ_w Σ_{s=1..D} z/((z+1−s)(z−w+1−s)): φ(1+rh) ≤ 1, and for every I > w and every value x
@@ -80,7 +81,7 @@ class Inequality:
 
 
 class Scale:
-    """What the rules are written in, for one direction."""
+    """The quantities that the rules use, for one direction."""
 
     def __init__(self, cell: CutCell, direction: Direction) -> None:
         self.users, self.d = cell.users, cell.largest
@@ -148,7 +149,7 @@ def closed_form(scale: Scale, share: arb) -> Iterator[Inequality]:
 
 
 def per_index(scale: Scale, share: arb) -> Iterator[Inequality]:
-    """The shares of every payer compared index by index (MATH §12, "Sharper, same proof")."""
+    """The shares compared index by index (MATH §12, "Sharper, same proof")."""
     z, d = scale.z, scale.d
     share = share * (1 + scale.r * scale.past())
     yield Inequality(STATEMENTS["muted branch alone"], share)
@@ -184,19 +185,19 @@ def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
 
 
 def rounded_up(number: arb, digits: int = 20) -> str:
-    """A number that the true value is at most, as decimal text."""
+    """An upper bound on the true value, as decimal text."""
     bound = fraction_above(number)
     context = Context(prec=digits, rounding=ROUND_CEILING)
     return str(context.divide(bound.numerator, bound.denominator))
 
 
 Rule = Callable[[Scale, arb], Iterator[Inequality]]
-"""From what a rule is written in and the share φ to the rule's inequalities."""
+"""Returns a rule's inequalities for given quantities and the share φ."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionProof:
-    """What was shown about one direction."""
+    """What was proved about one direction."""
 
     allowed: Fraction
     exponent: arb
@@ -205,10 +206,10 @@ class DirectionProof:
     share: arb
     """φ, enclosed."""
     inequalities: tuple[Inequality, ...]
-    """All of the rule; where it has one for each index, the tightest of them."""
+    """All inequalities of the rule; if it has one for each index, only the tightest."""
     precision: int
     ratio: Fraction
-    """κ; 1 where the odds do not depend on the value."""
+    """κ; 1 if the odds do not depend on the value."""
     other_decay: Fraction
     """β of the other direction, which κ is at least."""
 
@@ -234,7 +235,7 @@ class DirectionProof:
 
 @dataclass(frozen=True)
 class BoundedProof:
-    """What was shown about a bounded cell."""
+    """What was proved about a bounded cell."""
 
     most_messages: int
     up: DirectionProof
@@ -256,7 +257,7 @@ class BoundedProof:
         return f"at most {self.most_messages} messages; " + "; ".join(parts)
 
     def claims(self) -> dict[str, Any]:
-        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        """`to_dict` without the digits that depend on the arithmetic library."""
         return {
             "most_messages": self.most_messages,
             "up": {"rule": self.up.rule},
@@ -277,8 +278,8 @@ def prove(
     Ensures: returns only if for each direction its epsilon is at most what is allowed, its
     D·ln(1/β) is at most its epsilon, its κ at least the other one's β, and a rule above holds,
     every comparison certain, and if (1−κ)·o is the same in both directions. Raises
-    `PrivacyViolation` with a witness where no rule holds; then the cell may or may not be private.
-    Raises `Undecided` where a left side is too close to 1 for 8192 bits, or equal to it.
+    `PrivacyViolation` with a witness if no rule holds; the cell may or may not be private then.
+    Raises `Undecided` if a left side is equal to 1 or too close to it for 8192 bits.
     """
     proofs = [
         prove_direction(cell, name, direction, allowed)
@@ -309,7 +310,7 @@ def prove_direction(
 
 
 def other_decay(cell: CutCell, name: str) -> Fraction:
-    """β of the direction that is not called so."""
+    """β of the other direction."""
     return (cell.down if name == "up" else cell.up).decay
 
 
@@ -335,7 +336,7 @@ def loss_exponent(cell: CutCell, name: str, direction: Direction, allowed: Fract
 def decide(
     cell: CutCell, name: str, direction: Direction, exponent: arb, rules: dict[str, Rule]
 ) -> DirectionProof:
-    """A rule that holds, at the least precision that shows one."""
+    """A rule that holds, at the lowest precision that can show it."""
     if not rules:
         refuse(
             f"No rule covers the cuts z = {direction.cut}, w = {direction.muted_cut} of the {name} "
@@ -403,7 +404,7 @@ def _evaluate(
 
 
 def _tightest(shown: list[Inequality]) -> tuple[Inequality, ...]:
-    """One of each inequality, that with the largest left side."""
+    """Of each inequality, the instance with the largest left side."""
     found: dict[str, Inequality] = {}
     for entry in shown:
         kept = found.get(entry.statement)

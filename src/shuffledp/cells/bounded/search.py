@@ -2,10 +2,10 @@
 
 MATH §12 and §21. Floats propose the cuts (`Side`, `Pair`); the odds follow from them and are
 rounded up to short decimals. For values 0 and 1 each direction's κ is the least that is allowed,
-the other direction's β; where the two directions would then mute users of the two values unequally
-often, the κ of one of them is raised until they do not (`Pair.balanced`). Exact and ball arithmetic
-decide twice: `prove` about privacy, and the cell's mean squared error about the target. Where the
-last digit of the odds fails, they are raised and proved again.
+the other direction's β; if the two directions would then mute users of the two values unequally
+often, the κ of one of them is raised until they are equal (`Pair.balanced`). Exact and ball
+arithmetic decide twice: `prove` about privacy, and the cell's mean squared error about the target.
+If the odds fail in their last digit, they are raised and proved again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shuffledp.numbers.bisection import bisect, bisect_found, first_whole
 from shuffledp.numbers.exact import at_precision, ball, counted, fraction_above, round_to, show
 from shuffledp.numbers.special import Floats
 
-MOST_KEPT = 500_000  # floats held for each direction
+MOST_KEPT = 500_000  # floats stored for each direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,8 @@ class Muting:
     squares: float
     """Σ o_y·(z+y)²."""
     lost: float
-    """1 − κ, to its last digits: the odds of users whose value cannot change in this direction are
-    κ times as large."""
+    """1 − κ, without cancellation: the odds of users whose value cannot change in this direction
+    are κ times as large."""
 
     @property
     def ratio(self) -> float:
@@ -61,7 +61,7 @@ class Muting:
         return self.lost * self.odds
 
     def times(self, factor: float) -> Muting:
-        """With all odds multiplied by a factor."""
+        """The same with all odds multiplied by a factor."""
         return replace(
             self,
             first_odds=self.first_odds * factor,
@@ -134,7 +134,7 @@ class Side:
         d = self.largest
         if self.users < 3 or w < d - 1 or z < w + d or z > self.size:
             return 0.0
-        if self._latest[0] != (z, w):  # mostly asked again, with another κ
+        if self._latest[0] != (z, w):  # usually called again with another κ
             self._latest = (z, w), self._rule(z, w)
         claims, places, past = self._latest[1]
         spared = claims / self.spare(ratio)
@@ -157,7 +157,7 @@ class Side:
         return claims, z + 1 + self.places[w + 1 : z + 2], 1 + self.r * past
 
     def muting(self, z: int, w: int) -> Muting | None:
-        """The muting that the cuts need, or None where no rule covers them."""
+        """The muting that the cuts need, or None if no rule covers them."""
         if (z, w) not in self._muting:
             self._muting[z, w] = self.muting_with(z, w, 1 - self.ratio)
         return self._muting[z, w]
@@ -216,7 +216,8 @@ class Side:
         return self.muting(total - (w := min(found, key=cost)), w) if found else None
 
     def _near_best(self, total: int) -> tuple[int, int]:
-        """A muted cut to start from, and how far the best may be; totals hardly move it."""
+        """A muted cut to start from, and how far away the best one may be; totals hardly change
+        it."""
         known = [best for best in self._best.values() if best and best.cut > best.muted_cut]
         if not known:
             w = int(2 * self.largest / self.spare(1.0))
@@ -226,7 +227,7 @@ class Side:
 
 
 def reach(users: int, expected: int, largest: int, decay: float) -> int:
-    """A cut beyond which muting no longer matters, whatever the error asked for."""
+    """A cut beyond which muting no longer matters for any error."""
     fall = -math.log(decay)
     weight = math.log(expected + 2.0) + 4 * math.log(2 + largest + 1 / fall)
     return int(weight / fall) + 4 * largest + 16
@@ -235,11 +236,11 @@ def reach(users: int, expected: int, largest: int, decay: float) -> int:
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
-"""Shares of ε for the way up that are looked at."""
+"""The shares of ε that are tried for the way up."""
 SMALLEST = 1e-300  # what a float is divided by
 LEVEL = 1e-5  # how far (1 − κ)·o of two directions may differ; the lesser odds are then raised
-NEAR_ALIKE = 4  # totals looked at on each side of where two directions mute alike
-WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
+NEAR_ALIKE = 4  # totals tried on each side of where both directions mute equally
+WIDEST_WINDOW = 24  # with cuts of thousands, a few messages do not matter
 
 
 def short_decay(epsilon: Fraction, largest: int) -> Fraction:
@@ -268,7 +269,7 @@ class Pair:
         self._balanced: dict[tuple[int, int, int, int], tuple[Muting, Muting]] = {}
 
     def balanced(self, up: Muting, down: Muting) -> tuple[Muting, Muting]:
-        """The same cuts with (1 − κ)·o alike in both directions."""
+        """The same cuts with equal (1 − κ)·o in both directions."""
         cuts = (up.cut, up.muted_cut, down.cut, down.muted_cut)
         if cuts not in self._balanced:
             if up.lost_odds > down.lost_odds:
@@ -278,11 +279,11 @@ class Pair:
         return self._balanced[cuts]
 
     def _level(self, side: Side, more: Muting, less: Muting) -> tuple[Muting, Muting]:
-        """Of two directions the one whose (1 − κ)·o is larger gets a larger κ; if no rule allows
-        that, the other one gets larger odds."""
+        """Raises the κ of the direction whose (1 − κ)·o is larger; if no rule allows that, raises
+        the odds of the other direction."""
         wanted = less.lost_odds
         found = more
-        while found.lost_odds > wanted * (1 + LEVEL):  # falls to where (1 − κ)·o(κ) is as wanted
+        while found.lost_odds > wanted * (1 + LEVEL):  # decreases to the wanted (1 − κ)·o(κ)
             again = side.muting_with(more.cut, more.muted_cut, wanted / found.odds)
             if again is None:
                 return more, less.times(more.lost_odds / max(wanted, SMALLEST))
@@ -341,7 +342,7 @@ class Pair:
         yield from self._padded() if self.task.padded else self._average(most)
 
     def _padded(self) -> Iterator[tuple[int, int]]:
-        """By the sum of both totals; near those where both directions err alike."""
+        """By the sum of both totals, near those where both directions have equal errors."""
         rate = [-math.log(side.decay) for side in (self.up, self.down)]
         last = max(self.up.size * rate[0], self.down.size * rate[1])
 
@@ -365,8 +366,8 @@ class Pair:
         yield from ((u + 1, d + 1) for u, d in list(fits.values())[:1])
 
     def _average(self, most: int | None) -> Iterator[tuple[int, int]]:
-        """By the down total alone: what a user sends on average is that and its value. Long cuts
-        upwards then cost nothing on average; the shortest that will do are taken."""
+        """By the down total alone: on average a user sends that plus its value. Long cuts upwards
+        then cost nothing on average; the shortest sufficient ones are taken."""
         ups = self._ups_alike if self.task.largest == 1 else self._ups
 
         def first(down: int) -> int | None:
@@ -382,13 +383,13 @@ class Pair:
                 yield up, down
 
     def _ups(self, down: int) -> Iterator[int]:
-        """The shortest cuts upwards that will do."""
+        """The shortest cuts upwards that are sufficient."""
         if self.meets(self.up.size, down):
             yield first_whole(lambda total: self.meets(total, down), -1, self.up.size)
 
     def _ups_alike(self, down: int) -> Iterator[int]:
         """The same for odds that depend on the value, which need muting upwards as much as
-        downwards: totals near the one where both directions' (1 − κ)·o are alike."""
+        downwards: totals near the one where (1 − κ)·o is equal in both directions."""
         low = self.down.best(down)
         if low is None:
             return
@@ -412,15 +413,14 @@ def _side_of(users: int, largest: int, decay: float, size: int, ratio: float) ->
 def side_of(
     users: int, expected: int, largest: int, epsilon: Fraction, least_ratio: Fraction = Fraction(1)
 ) -> Side:
-    """One direction with this loss, in floats, with cuts as long as can be of use."""
+    """One direction with this loss, in floats, with the longest useful cuts."""
     decay = float(short_decay(epsilon, largest))
     size = reach(users, expected, largest, decay)
     return _side_of(users, largest, decay, min(size, MOST_CUT), float(least_ratio))
 
 
 def least_ratio(largest: int, other: Fraction) -> Fraction:
-    """The least κ where the other direction's loss is this: its β for the values 0 and 1, else
-    1."""
+    """The least κ if the other direction has this loss: its β for the values 0 and 1, else 1."""
     return short_decay(other, 1) if largest == 1 else Fraction(1)
 
 
@@ -436,7 +436,7 @@ def cheapest_bounded_cell(task: CellTarget) -> BoundedCell:
         if cell is not None:
             return cell
     raise PlanningError(
-        f"No bounded cell for {counted(task.users, 'user')} errs by at most "
+        f"No bounded cell for {counted(task.users, 'user')} has an RMSE of at most "
         f"{math.sqrt(task.mse):.6g} with losses of {show(task.up)} and {show(task.down)}: their "
         f"noise is larger, or takes more than {MOST_CUT:,} messages; allow a larger error or "
         "epsilon."
@@ -488,7 +488,7 @@ def direction_of(
 
 
 def leveled(less: Direction, more: Direction) -> Direction:
-    """A direction with odds raised so far that (1 − κ)·o is as large as in the other one."""
+    """A direction with odds raised until (1 − κ)·o is as large as in the other one."""
     return replace(less, odds=(more.lost_odds / (1 - less.ratio),))
 
 
@@ -507,7 +507,7 @@ def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
             found.append((sent, pair.error(high, low), up))
     if not found:
         raise PlanningError(
-            f"No split of epsilon = {show(epsilon)} between up and down errs by at most "
+            f"No split of epsilon = {show(epsilon)} between up and down has an RMSE of at most "
             f"{math.sqrt(task.mse):.6g}; allow a larger error or epsilon."
         )
     up = min(found)[2]
@@ -525,11 +525,11 @@ def worst_error_above(cell: BoundedCell, expected: int) -> Fraction:
 
 
 LOOSEST_ERROR = 40.0
-"""ln of how much more squared error than noise alone is looked at for few messages."""
+"""ln of the largest squared error that is tried for few messages, over that of noise alone."""
 ERROR_TOLERANCE = 1e-4
-"""To this part of itself the least error for a number of messages is found."""
+"""Relative tolerance of the least error for a number of messages."""
 UP_SHARES = (Fraction(38, 100), Fraction(1, 2))
-"""Shares of ε for the way up that a search for few messages looks at."""
+"""The shares of ε that a search for few messages tries for the way up."""
 
 
 def search_cell(
@@ -550,7 +550,7 @@ def search_buckets(
     buckets: int,
     found: FoundCells | None = None,
 ) -> FoundCells:
-    """The cell of each of the buckets, of which one may go up and one down at ε in all."""
+    """The cell of each bucket; a replacement moves one up and one down, at ε in total."""
     if messages is None:
         return search_copies(split_epsilon(epsilon, task), buckets)
     choices = []
@@ -590,9 +590,9 @@ def least_error(
 
     best = bisect_found(found, least, least + LOOSEST_ERROR, ERROR_TOLERANCE)
     if best is None:
-        raise PlanningError("No plan is that cheap; allow more messages.")
+        raise PlanningError("No plan uses so few messages; allow more messages.")
     cells = [cell for cell in best.cells if isinstance(cell, BoundedCell)]
-    if len(cells) == 1:  # say the error that it has, not the one that was asked for
+    if len(cells) == 1:  # report the actual error, not the requested one
         best = replace(best, mse=worst_error_above(cells[0], task.expected))
     return best
 

@@ -17,8 +17,8 @@ and then each cell on its own, with odds 1 : o^d_1 … o^d_D,
 
 and sends z_d + w_d + v + n + Z₊ messages: over all cells at most Σ(z_d + w_d + D) + 2Z + 1.
 
-What is said here about one cell alone (moments, error laws) takes its Z₊ as cut at Z by itself; the
-noise of a user's cells adds up to more than Z with a chance below `joint_chance`.
+Everything here about one cell alone (moments, error laws) treats its Z₊ as cut at Z by itself; the
+noise of a user's cells adds up to more than Z with a probability below `joint_chance`.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
 
 MOST_TOGETHER = 24
-"""Cells that share their way up."""
+"""The most cells that may share their way up."""
 MOST_COMBINATIONS = 1 << 24
-"""Of the values of a user's cells."""
+"""The most combinations of the values of a user's cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedWayUp:
-    """What a cell must know of those that it shares its way up with."""
+    """What a cell must know about the cells with which it shares its way up."""
 
     cells: int
     """k: how many there are, itself included."""
@@ -126,7 +126,7 @@ class SharedCell(CutCell):
 
     @property
     def most_messages(self) -> int:
-        """What a user sends at most to this cell; `SharedDigits` says how many to all."""
+        """The most messages that a user sends to this cell; see `SharedDigits` for all cells."""
         return self.base + self.largest + 2 * self.up.cut + 1
 
     @property
@@ -173,8 +173,8 @@ class SharedCell(CutCell):
         return shared_law.log_user_moment(self, theta, x)
 
     def joint_chance(self) -> float:
-        """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
-        cell, would add up to more than Z; all cells are taken to be the widest one."""
+        """An upper bound on the probability that in one batch of `users` some user's noise upwards,
+        drawn cell by cell, adds up to more than Z; it treats all cells like the widest one."""
         k, cut, beta = self.way_up.cells, self.up.cut, float(self.way_up.decay)
         if self.users < k:
             return 1.0
@@ -207,8 +207,8 @@ class SharedDigits(CellGroup):
     independent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuses cells that were not made for each other: what is proved about one of them holds
-        only among these."""
+        """Refuses cells that were not made for each other: the proof of one holds only together
+        with the others."""
         codes = prod(cell.largest + 1 for cell in self.cells)
         odds = sum((sum(cell.up.odds) for cell in self.cells), start=Fraction(0))
         decay = max(cell.up.decay for cell in self.cells)
@@ -261,7 +261,7 @@ class SharedDigits(CellGroup):
         return _only_plus(draws.aggregate(self.cells, rows, tally, entropy))
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What `absent` users who hold 0 in every cell send."""
+        """The messages of `absent` users with the value 0 in every cell."""
         nothing = [np.zeros(1, np.int64)] * len(self.cells)
         return _only_plus(draws.aggregate(self.cells, nothing, np.array([absent]), entropy))
 
@@ -270,7 +270,7 @@ class SharedDigits(CellGroup):
         return sum(cell.base + cell.largest for cell in self.cells) + 2 * self.cells[0].up.cut + 1
 
     def message_laws(self) -> None:
-        """There are none: a user sends hardly more at most than on average."""
+        """None: the most that a user sends is hardly above the average."""
         return
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
@@ -308,4 +308,4 @@ SCHEMA = Record(
         ),
     }
 )
-"""What the JSON of a shared cell may hold."""
+"""The JSON schema of a shared cell."""

@@ -1,6 +1,5 @@
-"""Draws of cells that share their way up: one user's, and many users' at once, in the same law.
-
-Jumps and noise are rare: of all users only those that draw something else than 0 are looked at.
+"""Draws of cells that share their way up: for one user, and for many users at once with the same
+distribution. Jumps and noise are rare, so only users who draw something other than 0 are processed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 Cells = Sequence["SharedCell"]
 EVENTS_AT_ONCE = 1 << 18
-"""About how many users with noise are held at the same time."""
+"""About how many users with noise are in memory at the same time."""
 
 
 class Jumps:
@@ -145,7 +144,7 @@ def _noise_of_part(cells: Cells, users: int, entropy: Entropy) -> Counts:
     who, place = np.unique(np.concatenate([users for users, _ in found]), return_inverse=True)
     noise = np.concatenate([noise for _, noise in found])
     together = np.bincount(place, noise, minlength=len(who)).astype(np.int64)
-    for user in who[together > cells[0].up.cut]:  # this user's noise is drawn again, all of it
+    for user in who[together > cells[0].up.cut]:  # all of this user's noise is drawn again
         for number, (users_here, drawn) in enumerate(found):
             total[number] -= int(drawn[users_here == user].sum())
         total += np.array(noise_of_one(cells, entropy))
@@ -167,14 +166,14 @@ def randomize_total(cells: Cells, values: Sequence[Values], entropy: Entropy) ->
 
 
 def _down_total(cell: SharedCell, values: Counts, entropy: Entropy) -> int:
-    """What many users' values give after the way down, each drawn independently."""
+    """The messages of many users' values after the way down, each drawn independently."""
     muted = sampler(cell.down_mute).hits(values.size, entropy)
     total = cell.base * values.size + int(values.sum()) - int(values[muted].sum())
     jumps = cell.down_jump(1) - sampler(cell.down_jumps).draw(muted.size, entropy)
     total += int(jumps.sum())
     total -= int(sampler(cell.down_muted_noise).draw(muted.size, entropy).sum())
     indices, noise = sampler(cell.down_noise).events(values.size, entropy)
-    return total - int(noise[~np.isin(indices, muted)].sum())  # the muted have their own
+    return total - int(noise[~np.isin(indices, muted)].sum())  # muted users have separate noise
 
 
 def aggregate(cells: Cells, values: Sequence[Values], tally: Counts, entropy: Entropy) -> list[int]:

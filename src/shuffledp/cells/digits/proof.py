@@ -51,7 +51,7 @@ def prove(
     """
     if cell.way_up.decay < cell.up.decay:
         refuse(
-            "The noise upwards falls more slowly than the cells together say; give them the "
+            "The noise upwards falls more slowly than the cells' common decay; set it to the "
             "largest decay of all cells.",
             {"decay": str(cell.up.decay), "together": str(cell.way_up.decay)},
         )

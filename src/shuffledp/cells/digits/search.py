@@ -2,7 +2,7 @@
 
 A report holds Σ(z_d + w_d + D) + 2Z + 1 messages: each digit's way down, and one way up for all.
 The unknowns are each digit's share of ε, of the error that muting downwards may cost, and what is
-left of it for jumps upwards. A formula judges thousands of points at once; then the cells of the
+left of it for jumps upwards. A formula rates thousands of points at once; then the cells of the
 best few are built, proved and measured.
 """
 
@@ -48,10 +48,10 @@ from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
 from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
-"""Rounds of the search, and how many radices stay."""
+"""Rounds of the search, and how many radices remain after each."""
 FEWEST_USERS = 3
 MOST_STEPS = 40
-"""How many messages a cut may grow by until the exact error meets the target."""
+"""The most messages by which a cut may grow until the exact error meets the target."""
 
 
 class SharedDigitCosts(DigitCosts):
@@ -84,7 +84,7 @@ class SharedDigitCosts(DigitCosts):
         return np.asarray(np.where(jumps > 0, down.sum(axis=1) + up, np.inf), float)
 
     def cut(self, epsilon: Floats, jumps: Floats) -> Floats:
-        """About the cut Z at which the jumps of all digits cost just so much."""
+        """The approximate cut Z at which the jumps of all digits cost this much."""
         fall, codes = epsilon / self.largest, self.grid + 1
         many, k = float(self.task.expected), len(self.radix)
         scale = np.log(many * codes / (self.largest + 1) * self.weight**2 / -np.expm1(-fall))
@@ -107,8 +107,8 @@ class SharedDigitCosts(DigitCosts):
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:
-    """The digits that share their way up with the smallest padded report; None where reports are
-    not padded, or no other digits do it either."""
+    """The digits that share their way up with the smallest padded report; None if reports are not
+    padded, or if no other digits meet the target either."""
     padded = messages is None and task.padded
     return shared_sum(task) if padded and found and task.users >= FEWEST_USERS else None
 
@@ -121,13 +121,13 @@ def shared_sum(task: SumTarget) -> FoundCells | None:
 
 
 def settle(costs: SharedDigitCosts) -> FoundCells | None:
-    """Proved cells at the cheapest point, or None where none fit."""
+    """Proved cells at the cheapest point, or None if none fit."""
     if len(costs.radix) < 2:
         return None
     task, point = costs.task, search(costs, 60)[1]
     losses, errors, jumps = (row[0] for row in costs.split(point[None, :]))
     exact = [round_to(float(loss), EPSILON_DIGITS, up=False) for loss in losses]
-    exact[0] += task.epsilon - sum(exact)  # what rounding left goes to the most significant digit
+    exact[0] += task.epsilon - sum(exact)  # the rest goes to the most significant digit
     many = task.expected / task.users
     downs = list[tuple[Side, int]]()
     for j, base in enumerate(costs.radix):
@@ -136,7 +136,7 @@ def settle(costs: SharedDigitCosts) -> FoundCells | None:
         allowed = (float(errors[j]) - noise) / task.expected
         downs.append((side, first_whole(partial(_mutes_at_most, side, allowed), -1, side.size)))
     cut = max(math.ceil(float(costs.cut(losses[None, :], jumps[None])[0])), len(exact))
-    for step in range(MOST_STEPS):  # towards the error that was asked for, as measured exactly
+    for step in range(MOST_STEPS):  # towards the requested error, as measured exactly
         if cut + step > MOST_CUT:
             break
         cells = _proved(task, costs, exact, downs, cut + step)
@@ -149,13 +149,13 @@ def settle(costs: SharedDigitCosts) -> FoundCells | None:
                 cost=digit_messages([SharedDigits(cells)], task.users, costs.dither, True),
                 dither=costs.dither,
             )
-        if step % 2:  # the ways down may be what is too short
+        if step % 2:  # perhaps the ways down are too short
             downs = [(side, total + 1) for side, total in downs]
     return None
 
 
 def _mutes_at_most(side: Side, allowed: float, total: int) -> bool:
-    """Whether cuts that add up so cost a user at most this squared error downwards."""
+    """Whether cuts with this total cost a user at most this squared error downwards."""
     muting = side.best(total)
     return muting is not None and muting.squares <= allowed
 

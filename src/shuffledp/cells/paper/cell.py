@@ -8,8 +8,8 @@ A user sends its value inside `input_pairs` cancelling pairs, or, with probabili
     send  y_plus + z_plus + z_both  times +1  and  y_minus + z_minus + z_both  times −1
 
 h is 0 in the paper. A kept user's messages then add up to x − h, a muted one's to 0: the analyzer
-adds h for everybody, so that a muted user counts as h, and muting costs (x − h)² instead of x².
-With h = ⌊D/2⌋ that is a quarter, which allows a larger q and so fewer pairs (docs/mathematics.md).
+adds h for every user, so a muted user counts as h, and muting costs (x − h)² instead of x². With h
+= ⌊D/2⌋ that is a quarter, which allows a larger q and so fewer pairs (docs/mathematics.md).
 
 Shares add up by infinite divisibility, so the noise of k users is one draw of NB(k/n) and one of
 Poi(kλ/n): `aggregate` uses that, and its cost does not grow with k.
@@ -63,7 +63,7 @@ class PaperCell(IndependentCell):
     kind: ClassVar[str] = "paper"
 
     users: int
-    """How many honest users are sure to take part (n in the paper): each adds 1/n of the noise."""
+    """The guaranteed number of honest users (n in the paper); each adds 1/n of the noise."""
     largest: int
     """D: values are 0..D."""
     up_epsilon: Fraction
@@ -77,7 +77,7 @@ class PaperCell(IndependentCell):
     flood_mean: Fraction
     """λ: the expected number of pairs in the flood of all users together."""
     stand_in: int = 0
-    """h: the value that a muted user is taken to hold."""
+    """h: the value that the analyzer assumes for a muted user."""
 
     def __post_init__(self) -> None:
         whole(self.users, "users", most=MOST_USERS)
@@ -93,7 +93,7 @@ class PaperCell(IndependentCell):
             raise ParameterError(f"flood_mean must be at most {show(LARGEST_FLOOD_MEAN)}.")
         bare = self.input_pairs == 0 and self.stand_in == 0
         if self.flood_mean < 0 or (self.flood_mean == 0 and not bare):
-            raise ParameterError("flood_mean must be above 0 where there are input pairs to hide.")
+            raise ParameterError("flood_mean must be above 0 if there are input pairs to hide.")
 
     @property
     def proof_steps(self) -> float:
@@ -139,7 +139,7 @@ class PaperCell(IndependentCell):
         return y_plus + z_plus + z_both, y_minus + z_minus + z_both  # line 5
 
     def kept_messages(self, value: int) -> tuple[int, int]:
-        """How many +1 and −1 stand for a value that is not muted."""
+        """How many +1 and −1 a value sends that is not muted."""
         return self.input_pairs + value, self.input_pairs + self.stand_in
 
     def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
@@ -214,7 +214,7 @@ class PaperCell(IndependentCell):
         return plus, minus
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """Noise and flood alone: a muted user's messages, which count as `stand_in`."""
+        """Only noise and flood: a muted user's messages, which count as `stand_in`."""
         return self.noise(absent, copies, entropy)
 
     # How many messages
@@ -236,7 +236,7 @@ class PaperCell(IndependentCell):
 
     @property
     def most_messages(self) -> None:
-        """There is no such number: the noises are unbounded."""
+        """None: the noise is unbounded."""
         return None
 
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
@@ -278,12 +278,12 @@ class PaperCell(IndependentCell):
         return Fraction(total) * (d - 2 * h) + users * h * h
 
     def noise_error(self, users: int) -> arb:
-        """The mean squared error that noise alone makes, without muting."""
+        """The mean squared error of the noise alone, without muting."""
         noise = self.plus_noise.variance() + self.minus_noise.variance()
         return ball(Fraction(users, self.users)) * noise / ball((1 - self.mute_probability) ** 2)
 
     def squared_error(self, users: int, sum_of_squares: Fraction | int) -> arb:
-        """The error's exact second moment, for users whose (x − h)² add up so (MATH §4)."""
+        """The error's exact second moment, for users with this sum of (x − h)² (MATH §4)."""
         q = self.mute_probability
         return ball(q / (1 - q) * sum_of_squares) + self.noise_error(users)
 
@@ -367,4 +367,4 @@ SCHEMA = Record(
         "stand_in": Whole(0, LARGEST_VALUE),
     }
 )
-"""What the JSON of a paper's cell may hold."""
+"""The JSON schema of a paper's cell."""

@@ -35,9 +35,9 @@ from shuffledp.numbers.exact import ball, round_to, sign
 from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 200), (3, 40), (7, 8))
-"""Rounds of the search, and how many radices stay."""
+"""Rounds of the search, and how many radices remain after each."""
 QUICK_ROUNDS = ((0, 60), (3, 3))
-"""The same where many errors are looked at."""
+"""The same if many errors are tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class PaperDigitCosts(DigitCosts):
         return np.concatenate(parts)
 
     def unpack(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        """(ε, b, q/(1−q)) per digit, at each point; odds ≤ 0 where the error is exceeded."""
+        """(ε, b, q/(1−q)) per digit, at each point; odds ≤ 0 if the error is exceeded."""
         task, k = self.task, len(self.radix)
         epsilon = self.epsilon * shares_of_one(points[:, :k])
         b = epsilon - np.minimum(epsilon * np.exp(points[:, k : 2 * k]), 0.98 * epsilon)
@@ -95,7 +95,8 @@ class PaperDigitCosts(DigitCosts):
         return epsilon, b, np.where(left > 0, np.minimum(odds, 1.0), -1.0)
 
     def _tolerated(self, noise: Floats) -> Floats:
-        """q/(1−q) that a relative tolerance leaves beside noise that muting itself scales up."""
+        """The q/(1−q) that a relative tolerance leaves, given noise that muting itself scales
+        up."""
         task, odds = self.task, np.zeros_like(noise)
         assert task.relative is not None
         r = float(task.relative)
@@ -110,7 +111,7 @@ class PaperDigitCosts(DigitCosts):
         return odds
 
     def cost(self, points: Floats) -> Floats:
-        """Messages to the cells, counted as the task says, at the limit; ∞ where the error is
+        """Messages to the cells, counted as the task says, at the limit; ∞ if the error is
         exceeded."""
         epsilon, b, odds = self.unpack(points)
         possible = (odds > 0).all(axis=1)
@@ -151,7 +152,7 @@ def least_pairs(log_k: Floats, gap: Floats) -> Floats:
 
 
 def best_shares(task: SumTarget, quick: bool = False) -> Shares | None:
-    """The cheapest radix and shares, or None if no radix meets the error; `quick` looks at fewer
+    """The cheapest radix and shares, or None if no radix meets the error; `quick` tries fewer
     points."""
     if task.radix is not None:
         costs = PaperDigitCosts(task, task.radix)
@@ -166,7 +167,7 @@ def best_shares(task: SumTarget, quick: bool = False) -> Shares | None:
 
 
 LOOSEST_SUM = 30.0
-"""ln of how much more squared error than a trusted party's is looked at for few messages."""
+"""ln of the largest squared error that is tried for few messages, over a trusted party's."""
 
 
 def search_digits(
@@ -190,7 +191,7 @@ class Digits(NamedTuple):
     dither: int
 
     def messages(self, padded: bool) -> float:
-        """What a padded report carries, or a user sends on average."""
+        """The messages in a padded report, or those that a user sends on average."""
         users = self.cells[0].users
         return digit_messages(one_by_one(self.cells), users, self.dither, padded)
 
@@ -215,7 +216,7 @@ def _digits(task: SumTarget, found: FoundCells | None) -> Digits | None:
     if found is not None and shares.messages > SURELY_MORE * found.cost:
         return None
     digits = settle_digits(task, shares)
-    if task.padded:  # the estimate of the reserve may mislead; the usual digits bound the harm
+    if task.padded:  # the estimate of the reserve may be off; the usual digits limit the damage
         usual = _digits(replace(task, padded=False), None)
         assert usual is not None
         digits = min(digits, usual, key=lambda one: one.messages(True))
@@ -250,11 +251,11 @@ def settle_digits(task: SumTarget, shares: Shares) -> Digits:
             cost = _flood_cost(task, decay)
             paired = (with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
             return Digits(tuple(paired), shares.dither)
-    raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
+    raise PlanningError("The requested error is too close to the least possible; allow a bit more.")
 
 
 def _flood_cost(task: SumTarget, decay: float) -> Callable[[Floats], Floats]:
-    """The cost of flood pairs per user; in padded reports, beside noise of this decay."""
+    """The cost of flood pairs per user; in padded reports, together with noise of this decay."""
     if task.padded:
         return lambda flood: reserve(np.full_like(flood, decay), flood, 1, task.users)
     return lambda flood: 2 * flood
@@ -262,7 +263,7 @@ def _flood_cost(task: SumTarget, decay: float) -> Callable[[Floats], Floats]:
 
 def error_left(task: SumTarget, digits: Digits) -> arb:
     """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]. Rounding
-    is counted at its worst even at a sum of 0, so that a dither keeps to the tolerance too."""
+    counts at its worst even at a sum of 0, so a dither also keeps the tolerance."""
     n, radix = task.expected, [cell.largest + 1 for cell in digits.cells]
     grid = math.prod(radix) - 1
     left = ball(task.mse - task.rounding(grid, digits.dither))

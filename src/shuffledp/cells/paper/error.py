@@ -1,13 +1,11 @@
-"""The law of the paper's cell's error, for its intervals (MATH §4). Reporting only, in floats.
+"""The error distribution of the paper's cell, for its intervals (MATH §4). Floats, for reporting.
 
-For a true sum T the difference V₊ − V₋ is S = T − n·h − (what the muted users held above h) +
+For a true sum T the difference V₊ − V₋ is S = T − n·h − (what the muted users have above h) +
 z_plus − z_minus. With D = 1 the muted part is Bin(T, q) exactly; with larger D it depends on how T
 is spread over the users, and the widest case in convex order is used: as many users as possible
-hold D.
-
-An interval holds the T for which S is not an outlier (inversion of two one-sided tests). It is
-not cut to what is possible: below 0 the law is continued by symmetry, so that a negative estimate
-keeps its interval.
+have the value D. An interval contains the T for which S is not an outlier (inversion of two
+one-sided tests). It is not clipped to possible values: below 0 the law is continued by symmetry, so
+that a negative estimate has an interval, too.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ def noise_of(cell: PaperCell, users: int) -> LatticeLaw:
 def chances_at_most(
     cell: PaperCell, users: int, totals: Integers, sums: Integers
 ) -> NDArray[np.float64]:
-    """P(S ≤ difference) for every true sum and difference, in pairs, or one of either with all."""
+    """P(S ≤ difference) for pairs of a true sum and a difference; either may be a single number."""
     pairs = np.broadcast(totals, sums).size
     width = _width(cell, int(np.abs(totals).max())) * (_width(cell, users) if cell.stand_in else 1)
     step = max(1, int(MASSES_AT_ONCE / width))
@@ -114,7 +112,7 @@ def _reach(cell: PaperCell, users: int, totals: Floats, outside: float) -> Float
 
 
 def error_range(cell: PaperCell, users: int, total: int, outside: float) -> tuple[float, float]:
-    """Between which errors the estimate lies; see `Cell.error_range`."""
+    """The range of the estimate's error; see `Cell.error_range`."""
     kept = 1 - float(cell.mute_probability)
     totals, levels = np.array([total]), np.array([outside / 2, 1 - outside / 2])
     reach = _reach(cell, users, np.array([total, total]), outside) * [-1, 1]
@@ -139,7 +137,7 @@ def error_law(cell: PaperCell, users: int, total: int) -> tuple[Floats, Floats]:
 
 
 def log_error(cell: PaperCell, t: Floats, users: int, total: float) -> Complexes:
-    """ln E[e^(it·error)] of the estimate; as many users as possible hold D."""
+    """ln E[e^(it·error)] of the estimate; as many users as possible have the value D."""
     shape, q = users / cell.users, float(cell.mute_probability)
     scaled = t / (1 - q)
     noise = log_negative_binomial(shape, float(cell.plus_noise.decay), scaled)
@@ -169,5 +167,5 @@ def minus_moment(cell: PaperCell, theta: Floats, reports: int, absent: int) -> F
 
 
 def _real(logs: Complexes) -> Floats:
-    """Logarithms of positive numbers; NaN for others: there the series of the moment diverges."""
+    """Logarithms of positive numbers; NaN for others, where the series of the moment diverges."""
     return np.where(np.abs(logs.imag) < 1e-6, logs.real, np.nan)

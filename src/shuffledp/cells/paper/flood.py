@@ -7,7 +7,8 @@ function of the place m, and one equation in m is left:
                                  P = ψ(m+1) − ψ(m−δ+1))
     λ^δ = e^(L−bδ/D) (m)_δ (S+P)/S,      ln K + s ln λ + ln m! − ln (m+s)! = ln P/(S+P)
 
-Floats, vectorised over whole grids of (b, q, s): they propose, the certificate decides.
+All of this is in floats, vectorised over grids of (b, q, s). It only proposes; the certificate
+decides.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ STEPS = 34  # halvings of ln m between −30 and 40: about 9 digits
 
 
 def shifts(largest: int) -> set[int]:
-    """The changes δ to look at while proposing: δ = D is the tightest where there are at least D
-    pairs, δ = 1 guards the small floods. The certificate looks at all of them; with fewer pairs one
-    in between may fail (s = 1, D = 4, δ = 2), and then more pairs are tried."""
+    """The changes δ to check while proposing. δ = D is the tightest if there are at least D pairs,
+    and δ = 1 matters for small floods. The certificate checks all of them; with fewer pairs one in
+    between may fail (s = 1, D = 4, δ = 2), and then more pairs are tried."""
     return {1, largest}
 
 
@@ -55,7 +56,7 @@ def log_terms(
 
 
 def reaches_limit(shift: int, log_k: Floats, log_e: Floats, pairs: Floats) -> Floats:
-    """Positive where some flood, however large, is enough (MATH §3, for any δ)."""
+    """Positive if some flood, however large, is enough (MATH §3, for any δ)."""
     free = log_k + np.log(pairs / shift) - log_e
     inner = log_e + shift / (pairs + shift) * free + np.log1p(shift / pairs)
     at_one = np.log(np.exp(np.minimum(log_k, 700.0)) + np.exp(log_e))
@@ -65,7 +66,7 @@ def reaches_limit(shift: int, log_k: Floats, log_e: Floats, pairs: Floats) -> Fl
 def least_flood(
     shape: Shape, up: Floats, down: Floats, loss: Floats, odds: Floats, pairs: Floats
 ) -> Floats:
-    """λ at the edge of privacy, ∞ where no flood is enough. All arguments of one shape."""
+    """The least λ that is private; ∞ if no flood is enough. All arguments have the same shape."""
     flood = np.zeros_like(pairs)
     for shift in shifts(shape[0]):
         log_k, log_e = log_terms(shift, shape, up, down, loss, odds)
@@ -112,8 +113,8 @@ NOT_PRIVATE = "No number of extra messages makes these parameters private; allow
 def with_best_pairs(
     cell: PaperCell, loss: Fraction, flood_cost: Callable[[Floats], Floats]
 ) -> PaperCell:
-    """The cell with the number of pairs, and the flood that goes with it, that cost least, where
-    `flood_cost` is what flood pairs per user cost; its noise and muting stay as they are."""
+    """The cell with the cheapest number of pairs and its flood; noise and muting stay unchanged.
+    `flood_cost` is the cost of flood pairs per user."""
     fewest = 1
     while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
         fewest *= 2
@@ -167,7 +168,7 @@ RESERVE_TILTS = np.linspace(
 
 
 def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
-    """Messages beyond the value's own that no report of a batch exceeds, up to 2⁻⁶⁴."""
+    """Messages beyond the value's own that a report of the batch exceeds with probability 2⁻⁶⁴."""
     tilt = decay[..., None] * RESERVE_TILTS
     one_draw = math.log(copies) - np.log(-np.expm1(-decay) * 40 / decay)
     rare = OVERFLOW_BITS * math.log(2) + np.where(

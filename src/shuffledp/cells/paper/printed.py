@@ -23,14 +23,15 @@ from shuffledp.numbers.laws import DiscreteLaplace
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedRecipe:
-    """The paper's parameters, what they cost, and whether they keep the paper's promise."""
+    """The paper's parameters, their cost, and whether they achieve the error that the paper
+    claims."""
 
     cell: PaperCell
     messages_per_user: float
     rmse: float
     """Of the printed analyzer, Σy, which is biased by q·count (erratum 7), at the worst count."""
     keeps_its_error: bool
-    """False where the error exceeds (1 + ρ)·Var(DLap(ε)): erratum 3."""
+    """False if the error exceeds (1 + ρ)·Var(DLap(ε)): erratum 3."""
 
 
 def printed_recipe(users: int, epsilon: Fraction, mse_overhead: Fraction) -> PrintedRecipe:
@@ -71,6 +72,6 @@ def _allowed(epsilon: Fraction, mse_overhead: Fraction) -> arb:
 
 
 def _printed_error(cell: PaperCell) -> arb:
-    """Var(DLap(ε′)) + qn + q²n(n−1): the error of Σy where everybody holds 1."""
+    """Var(DLap(ε′)) + qn + q²n(n−1): the error of Σy if every user has the value 1."""
     q, n = cell.mute_probability, cell.users
     return DiscreteLaplace(cell.up_epsilon).variance() + ball(q * n + q * q * n * (n - 1))

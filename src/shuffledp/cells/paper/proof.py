@@ -71,7 +71,7 @@ def tightest(
     """Where the inequality is tightest, over all shifts and all integers.
 
     Ensures: returns only if g(m) > 1 holds for every δ, x and m; raises `PrivacyViolation` with the
-    witness where it fails, `Undecided` where the precision limit comes first.
+    witness if it fails, `Undecided` if the precision limit is reached first.
     """
     found: Tightest | None = None
     guess = int(cell.flood_mean)
@@ -117,7 +117,7 @@ def _judge(
     candidates: list[int] | None,
     value: Callable[[int], arb],
 ) -> Tightest | None:
-    """The verdict on one change, or None if this precision does not tell."""
+    """The verdict on one change, or None if this precision cannot decide."""
     shift, low = change
     places = candidates or []
     for m in places:
@@ -152,7 +152,7 @@ def _descend(value: Callable[[int], arb], guess: int) -> int:
     while not rises(high):
         low, high, step = high, high + step, 2 * step
         if step > FARTHEST_STEP * (guess + 1):
-            return high  # this precision shows no rise, however far: `_candidates` will say so
+            return high  # no rise at this precision: `_candidates` will report it
     step = 1
     while high - low > 1 and low < 0:
         lower = max(high - step, 0)
@@ -190,7 +190,7 @@ def _decimal(number: Fraction) -> float | Decimal:
 
 @dataclass(frozen=True)
 class PaperProof:
-    """What was shown about a paper's cell: up by its +1 noise, down by the inequality."""
+    """What was proved about a paper's cell: up by its +1 noise, down by the inequality."""
 
     tightest: Tightest
 
@@ -211,7 +211,7 @@ class PaperProof:
         )
 
     def claims(self) -> dict[str, Any]:
-        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        """`to_dict` without the digits that depend on the arithmetic library."""
         shown = self.to_dict()
         return {name: shown[name] for name in ("inequality", "shift", "value", "at")}
 

@@ -1,10 +1,10 @@
 """The cheapest paper's cell for a target: for an error or a number of messages (MATH §5, §7).
 
-A grid over (b, s), zoomed in on its best point; for each b the error leaves so much for q, and
+The search zooms in on the best point of a grid over (b, s). For each b the error determines q, and
 for each (b, q, s) the flood follows. Then everything is rounded to short exact decimals in the
-order b, q, s, λ, each later one repairing what the earlier ones did, and `arb` decides twice: the
-error is at most what was asked, and the cell is certified. If the last digit fails, the flood is
-nudged upwards.
+order b, q, s, λ, and each step compensates for the rounding before it. `arb` decides twice: that
+the error is at most the requested one, and that the cell is certified. If it fails by the last
+digit, the flood is raised slightly.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def noise_variance(epsilon: Floats) -> Floats:
 
 def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
     """The largest p = q/(1−q) that the error allows: p·muted(p) + noise·(1+p)² = mse, solved; ≤ 0
-    where the noise alone exceeds the error."""
+    if the noise alone exceeds the error."""
     d, n, target = task.largest, float(task.expected), float(task.mse)
     up = np.full_like(down_epsilon, float(task.up) / d)
     noise = n / task.users * (noise_variance(up) + noise_variance(down_epsilon / d))
@@ -75,7 +75,7 @@ def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
 
 
 def _root(a: Floats, b: Floats, c: Floats) -> Floats:
-    """The larger root of a p² + b p + c, written so that a small root keeps its digits."""
+    """The larger root of a p² + b p + c, computed without cancellation for small roots."""
     result: Floats = -2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)))
     return result
 
@@ -127,7 +127,7 @@ def least_down_epsilon(task: CellTarget) -> float:
 
 
 def _costs(task: CellTarget, down: Floats, pairs: Floats) -> tuple[Floats, Floats]:
-    """What the task counts, and the flood, at every point of a grid."""
+    """The cost as the task counts it, and the flood, at every point of a grid."""
     odds = mute_odds(task, down)
     possible = odds > 0
     odds = np.where(possible, odds, 1.0)
@@ -161,16 +161,16 @@ def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
 
 
 def cheapest_cell(task: CellTarget) -> PaperCell:
-    """The cell with the fewest messages, counted as the task says, that does the task.
+    """The cell with the fewest messages, counted as the task says, that meets the target.
 
     Ensures: the error is at most the task's and the cell is certified for (up, down), both decided
-    in ball arithmetic. Raises `PlanningError` where no cell does it.
+    in ball arithmetic. Raises `PlanningError` if no cell does.
     """
     thin = without_pairs(task)
     if thin is not None:
         return thin
     found = _with_pairs(task)
-    if task.padded:  # the estimate of the reserve may mislead; the usual cell bounds the harm
+    if task.padded:  # the estimate of the reserve may be off; the usual cell limits the damage
         usual = _with_pairs(replace(task, padded=0))
         found = min(found, usual, key=lambda cell: spent(task, cell))
     return found
@@ -183,7 +183,7 @@ def _with_pairs(task: CellTarget) -> PaperCell:
     real = propose(task)
     if not np.isfinite(real.messages):
         raise PlanningError(
-            "No choice of noise reaches this error: with noise alone, and no muted users, it would "
+            "No choice of noise reaches this error: with noise alone and no muted users it would "
             f"be {least_rmse(task):.4g}; allow at least that (and some more), or a larger epsilon."
         )
     near = max(1, int(real.pairs))
@@ -201,7 +201,7 @@ def spent(task: CellTarget, cell: PaperCell) -> float:
 
 
 def least_rmse(task: CellTarget) -> float:
-    """The error of noise alone, with down_epsilon at its largest: what no plan can beat."""
+    """The error of noise alone, with the largest down_epsilon: a lower bound for every plan."""
     cell = PaperCell(
         users=task.users,
         largest=task.largest,
@@ -237,12 +237,12 @@ def settle(task: CellTarget, proposal: Proposal) -> PaperCell:
         if sign(lambda cell=cell: error_left(task, cell))[0] > 0:  # type: ignore[misc]
             return with_least_flood(cell, task.down)
         slack *= 1 - 1e-6
-    raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
+    raise PlanningError("The requested error is too close to the least possible; allow a bit more.")
 
 
 def error_left(task: CellTarget, cell: PaperCell) -> arb:
-    """mse − (the cell's worst error beyond the relative tolerance), as a ball: not negative where
-    the task's error is kept for every true sum."""
+    """mse − (the cell's worst error beyond the relative tolerance), as a ball: not negative if the
+    task's error is met for every true sum."""
     n, d, q = task.expected, cell.largest, cell.mute_probability
     p = q / (1 - q)
     noise = cell.noise_error(n)
@@ -256,7 +256,7 @@ def error_left(task: CellTarget, cell: PaperCell) -> arb:
 
 
 def without_pairs(task: CellTarget) -> PaperCell | None:
-    """The cell that sends no pairs and no flood and mutes often (thinning), if its error will do.
+    """The cell without pairs or flood that mutes often (thinning), if its error is small enough.
 
     With s = 0 the inequality is (e^L − 1) A e^(−a(D−1)/D) ≥ 1: q follows, and there is no −1.
     """
@@ -317,9 +317,9 @@ def best_for_messages(task: CellTarget, messages: float) -> tuple[CellTarget, Pa
         cost = spent(*found)
         if cost <= messages:
             return found
-        wanted -= 3.0 ** (attempt + 1) * (cost - messages)  # rounding went over
+        wanted -= 3.0 ** (attempt + 1) * (cost - messages)  # rounding exceeded the budget
     if thin is None:
-        raise PlanningError("No plan is that cheap; allow more messages.")
+        raise PlanningError("No plan uses so few messages; allow more messages.")
     return loosest, thin
 
 
@@ -343,7 +343,7 @@ def _within_messages(
 
 
 def thinning_error(task: CellTarget) -> Fraction:
-    """An error that thinning surely keeps, as the upper end of a search."""
+    """An error that thinning certainly meets, as the upper end of a search."""
     cell = without_pairs(replace(task, mse=Fraction(10) ** 60, stand_in=0))
     if cell is None:
         return Fraction(task.expected * task.largest) ** 2
@@ -360,8 +360,7 @@ def tightest_error(
     zooms = 5 if pairs else 3
 
     def excess(log_error: float) -> float:
-        """ln of what a proposal costs against what it may cost, at an mse of
-        least + e^log_error."""
+        """ln(cost of a proposal / allowed cost) at an mse of least + e^log_error."""
         task_here = replace(task, mse=Fraction(min(least + math.exp(log_error), most)))
         cost = propose(task_here, pairs, zooms).messages
         return math.log(cost / (messages * (1 - 1e-5)))
@@ -388,7 +387,7 @@ def smallest_root(excess: Callable[[float], float], low: float, high: float, wid
         if found <= 0:
             above = (
                 above / 2 if side < 0 else above
-            )  # the Illinois rule: neither end stays for long
+            )  # the Illinois rule: neither end stays fixed for long
             high, below, side = middle, found, -1
         else:
             below = below / 2 if side > 0 else below
@@ -397,15 +396,13 @@ def smallest_root(excess: Callable[[float], float], low: float, high: float, wid
 
 
 EPSILON_SPLITS = [percent / 100 for percent in range(28, 61, 4)]  # of ε for the way up
-THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting may do all
+THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting alone may be enough
 LIKELY_SPLITS = (0.36, 0.42, 0.48)  # where the best split lies for most targets
-SURELY_MORE = (
-    1.03  # a proposal that costs so much more than what was found is not looked at closely
-)
+SURELY_MORE = 1.03  # proposals that cost this much more than the best are skipped
 
 
 def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
-    """The task with so much of ε for the way up."""
+    """The task with this share of ε for the way up."""
     exact_up = round_to(float(epsilon) * up, 3, up=False)
     return replace(task, up=exact_up, down=epsilon - exact_up)
 
@@ -413,7 +410,7 @@ def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
 def search_cell(
     task: CellTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:
-    """`one_cell`, unless it is sure to stay behind what was found already."""
+    """`one_cell`, unless it is certainly worse than the best result so far."""
     if found is not None and _stays_behind(found, [task], [task], messages, 1):
         return None
     return one_cell(task, messages)
@@ -435,7 +432,7 @@ def search_buckets(
     buckets: int,
     found: FoundCells | None = None,
 ) -> FoundCells | None:
-    """`cell_of_buckets`, unless it is sure to stay behind what was found already."""
+    """`cell_of_buckets`, unless it is certainly worse than the best result so far."""
     likely, thin = (
         [split_task(epsilon, up, task) for up in splits] for splits in (LIKELY_SPLITS, THIN_SPLITS)
     )
@@ -448,7 +445,7 @@ def search_buckets(
 def cell_of_buckets(
     epsilon: Fraction, task: CellTarget, messages: float | None, buckets: int
 ) -> FoundCells:
-    """The cell of each bucket, of which one may go up and one down at ε in all."""
+    """The cell of each bucket; a replacement moves one up and one down, at ε in total."""
     if messages is not None:
         task, cell = _bucket_for_messages(epsilon, task, messages, buckets)
     else:
@@ -468,8 +465,8 @@ def _stays_behind(
     messages: float | None,
     copies: int,
 ) -> bool:
-    """Whether proposals for `tasks` cost more than what was found already, at the same error, and
-    no cell without pairs keeps to that error in one of the tasks `thin`."""
+    """Whether proposals for `tasks` cost more than the best result so far at the same error, and no
+    cell without pairs meets that error in one of the tasks `thin`."""
 
     def cost(task: CellTarget) -> float:
         return propose(replace(task, mse=found.mse), zooms=3).messages
@@ -496,7 +493,7 @@ def _cheapest_bucket(
 
 
 def best_split(epsilon: Fraction, task: CellTarget) -> float:
-    """How much of ε goes to the way up in the cheapest proposal."""
+    """The share of ε for the way up in the cheapest proposal."""
     cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
     rough = min(EPSILON_SPLITS, key=cost)
     return min((rough + step / 100 for step in (-2, 0, 2)), key=cost)
@@ -505,8 +502,9 @@ def best_split(epsilon: Fraction, task: CellTarget) -> float:
 def _bucket_for_messages(
     epsilon: Fraction, task: CellTarget, messages: float, buckets: int
 ) -> tuple[CellTarget, PaperCell]:
-    """The least error for this number of messages in all buckets together, of which one holds 1."""
-    copies = 1 if task.padded else buckets  # a padded task counts all buckets by itself
+    """The least error for this number of messages in all buckets together, with a 1 in one of
+    them."""
+    copies = 1 if task.padded else buckets  # a padded task already counts all buckets
     share = (messages + copies - 1) / copies  # as if no bucket were ever muted
     task = min(
         (split_task(epsilon, up, task) for up in LIKELY_SPLITS), key=lambda one: _least(one, share)
@@ -517,10 +515,10 @@ def _bucket_for_messages(
         if excess <= 0:
             return choice
         share -= 1.001 * excess / copies
-    raise PlanningError("No histogram is that cheap; allow more messages.")
+    raise PlanningError("No histogram uses so few messages; allow more messages.")
 
 
 def _least(task: CellTarget, messages: float) -> Fraction:
-    """About the least error for this number of messages."""
+    """The approximate least error for this number of messages."""
     ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
     return tightest_error(task, ends, messages, None) or ends[1]

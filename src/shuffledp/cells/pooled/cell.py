@@ -19,7 +19,7 @@ with the label b
 
 A user sends at most B(z + w) + 2Z + 1 messages.
 
-Whether these numbers are private is not decided here but by a certificate.
+A certificate decides whether these parameters are private, not this module.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from shuffledp.numbers.laws import Bernoulli, Binomial
 
 MOST_POOLED_BUCKETS = 10**6
 LARGEST_URN = 2**53
-"""B + Z·m, of which an urn draws a uniform number: exact in every language."""
+"""The limit of B + Z·m, below which an urn draws uniform numbers: exact in every language."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledCell(CutCell):
-    """The randomizer of all buckets, and what the number of messages to one of them says."""
+    """The randomizer of all buckets, and the estimates from the messages to one of them."""
 
     kind: ClassVar[str] = "pooled"
     bytes_per_copy: ClassVar[int] = 1 << 10
@@ -82,7 +82,7 @@ class PooledCell(CutCell):
         return self.up.odds[0]
 
     def jump_odds(self, value: int) -> Fraction:
-        """The odds of a jump downwards in a bucket that holds this value: o, or κ·o."""
+        """The odds of a jump downwards in a bucket with this value: o, or κ·o."""
         return self.down.odds[0] if value else self.down.ratio * self.down.odds[0]
 
     @cached_property
@@ -103,7 +103,7 @@ class PooledCell(CutCell):
         return CutNegativeBinomial(Fraction(self.buckets, self.users), self.up.decay, self.up.cut)
 
     def jump(self, value: int) -> Binomial:
-        """1 with the probability of a jump in a bucket that holds this value."""
+        """1 with the probability of a jump in a bucket with this value."""
         return self._jumps[value]
 
     @cached_property
@@ -113,14 +113,15 @@ class PooledCell(CutCell):
 
     @property
     def most_messages(self) -> int:
-        """What a user sends at most to one bucket; `PooledBuckets` says how many to all."""
+        """The most messages that a user sends to one bucket; see `PooledBuckets` for all
+        buckets."""
         return self.base + 1 + 2 * self.up.cut + 1
 
-    # What several buckets together say
+    # Several buckets together
 
     @property
     def together(self) -> int:
-        """How many buckets the messages that are looked at belong to."""
+        """How many buckets are looked at together."""
         return 1
 
     def moments(self) -> bounded_law.Moments:
@@ -136,7 +137,7 @@ class PooledCell(CutCell):
         return law.log_user_moment(self, theta, x)
 
     def merged(self, copies: int) -> PooledCell:
-        """What the messages to several buckets together say about how many users hold one of
+        """A cell that estimates, from the messages to several buckets, how many users have one of
         them."""
         return self if copies == 1 else _merged(self, copies)
 
@@ -154,7 +155,7 @@ class PooledCell(CutCell):
         return self.merged(copies).variance_at(users, total, total)
 
     def fewest_messages(self, loss: Fraction, copies: int) -> float:
-        """What a label instead of another one costs is the loss of each bucket on its own."""
+        """The loss of each bucket is what replacing a label costs."""
         return fewest_messages(self, self.up.epsilon + self.down.epsilon, copies)
 
     # As JSON
@@ -209,19 +210,19 @@ SCHEMA = Record(
         "down": BY_VALUE,
     }
 )
-"""What the JSON of a pooled cell may hold."""
+"""The JSON schema of a pooled cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledBuckets(CellGroup):
-    """All buckets of a pooled cell, of which a user holds one: the code is its number."""
+    """All buckets of a pooled cell; a user has one of them, whose number is the code."""
 
     cell: PooledCell
     independent: ClassVar[bool] = False
 
     @classmethod
     def of(cls, cell: PooledCell, buckets: int, up: Fraction, down: Fraction) -> PooledBuckets:
-        """The group of a cell that was made for as many buckets and for these losses."""
+        """The group of a cell that was made for this number of buckets and these losses."""
         if (buckets, up, down) != (cell.buckets, cell.up.epsilon, cell.down.epsilon):
             raise ParameterError(
                 "A pooled cell is proved for its own number of buckets and its own losses; plan "
@@ -262,23 +263,23 @@ class PooledBuckets(CellGroup):
     def aggregate_with(
         self, tally: Counts, without: int, entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
-        """`aggregate` where `without` further users hold none of the buckets."""
+        """`aggregate` with `without` further users who have none of the buckets."""
         if tally.shape != (self.codes,) or (tally < 0).any() or without < 0:
-            raise ValueOutOfRange("A tally holds one count for each bucket.")
+            raise ValueOutOfRange("A tally needs one count for each bucket.")
         return _alone(draws.aggregate(self.cell, tally, without, entropy))
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What `absent` users send that hold none of the buckets."""
+        """The messages of `absent` users who have none of the buckets."""
         return self.aggregate_with(np.zeros(self.codes, np.int64), absent, entropy)
 
-    # What a report must hold
+    # The size of a report
 
     @property
     def most_messages(self) -> int:
         return self.codes * self.cell.base + 2 * self.cell.up.cut + 1
 
     def message_laws(self) -> None:
-        """There are none: the longest report is hardly longer than the usual one."""
+        """None: the longest report is hardly longer than the average one."""
         return
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:

@@ -1,8 +1,8 @@
 """Draws of the pooled cell: one user, an array of users, and a whole tally in one go.
 
-All three draw the same law exactly. Labels are dropped and noise is dealt first; what is left of
-the values then goes through the ways down. Noise and jumps are rare: of all users and buckets only
-those that draw something else than 0 are looked at.
+All three draw the same law exactly. First labels are dropped and noise is dealt; then the remaining
+values go through the ways down. Noise and jumps are rare, so only users and buckets that draw
+something other than 0 are processed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from shuffledp.cells.pooled.cell import PooledCell
 
 MOST_SLOTS = 1 << 62
-"""Users times buckets that are told apart by one 64-bit number."""
+"""The most users times buckets that one 64-bit number can distinguish."""
 EVENTS_AT_ONCE = 1 << 18
-"""About how many users with noise are held at the same time."""
+"""About how many users with noise are in memory at the same time."""
 
 
 # One user
@@ -64,8 +64,8 @@ def randomize_total(cell: PooledCell, codes: Values, entropy: Entropy) -> Counts
 
 
 def aggregate(cell: PooledCell, tally: Counts, without: int, entropy: Entropy) -> Counts:
-    """The sums of `randomize` over all users of a tally, and over `without` users that hold none
-    of the buckets, at a cost that does not grow with their number."""
+    """The sums of `randomize` over all users of a tally, and over `without` users who have none of
+    the buckets, at a cost that does not grow with their number."""
     tally = np.asarray(tally, np.int64)
     users = int(tally.sum()) + without
     gone = successes(users, cell.drop.probability, entropy)
@@ -76,7 +76,7 @@ def aggregate(cell: PooledCell, tally: Counts, without: int, entropy: Entropy) -
 
 
 def among(tally: Counts, without: int, chosen: int, entropy: Entropy) -> Counts:
-    """How many of `chosen` users, drawn without replacement from a tally and `without` others, hold
+    """How many of `chosen` users, drawn without replacement from a tally and `without` others, have
     each bucket."""
     ends = np.cumsum(tally)
     users = (int(ends[-1]) if ends.size else 0) + without
@@ -89,10 +89,10 @@ def among(tally: Counts, without: int, chosen: int, entropy: Entropy) -> Counts:
 
 
 def ways_down(cell: PooledCell, ones: Counts, users: int, entropy: Entropy) -> Counts:
-    """What the ways down of all buckets give, when `ones[b]` of the users hold b. Each bucket of
-    each user is drawn independently."""
+    """The messages of all buckets after the ways down, if `ones[b]` of the users have b. Each
+    bucket of each user is drawn independently."""
     step = int(min(MOST_SLOTS, EVENTS_AT_ONCE / _eventful(cell)) / max(users, 1))
-    if step == 0:  # too many users with noise to hold them
+    if step == 0:  # too many users with noise to keep in memory
         rows = [_one_way_down(cell, int(held), users, entropy) for held in ones]
         return np.array(rows, np.int64)
     sent = cell.base * users + ones
@@ -103,18 +103,18 @@ def ways_down(cell: PooledCell, ones: Counts, users: int, entropy: Entropy) -> C
 
 
 def _eventful(cell: PooledCell) -> float:
-    """About the chance that a bucket jumps or draws a noise that is not 0."""
+    """Roughly the probability that a bucket jumps or draws nonzero noise."""
     return 1e-12 + float(cell.jump(1).probability) + 1 - float(cell.down_noise.pmf(0))
 
 
 def _add_ways_down(
     cell: PooledCell, sent: Counts, ones: Counts, users: int, entropy: Entropy
 ) -> None:
-    """Adds noise and jumps to buckets that hold the values alone. Number b·users + i stands for
-    user i in bucket b; the first ones[b] users hold 1."""
+    """Adds noise and jumps to buckets that contain only the values. Number b·users + i is user i in
+    bucket b; the first ones[b] users have the value 1."""
     share = max(users, 1)
     empty, _ = events(cell.jump(0), ones.size * users, entropy)
-    empty = empty[empty % share >= ones[empty // share]]  # those who hold 1 have their own jumps
+    empty = empty[empty % share >= ones[empty // share]]  # users with a 1 have separate jumps
     starts = np.cumsum(ones) - ones
     held, _ = events(cell.jump(1), int(ones.sum()), entropy)
     owners = np.searchsorted(starts, held, side="right") - 1

@@ -7,8 +7,8 @@ ln 1/(β_u·β_d) among m or more users if
     (ii)   β_u ≤ κ ≤ 1,
     (iii)  a rule of the bounded cell holds downwards, for β_d, z, w, o and κ.
 
-The two parts of the loss are priced apart, as up and down: ln 1/β_u ≤ up, ln 1/β_d ≤ down. Every
-comparison is made in ball arithmetic, whose precision is raised until it is certain.
+The two parts of the loss are counted separately, as up and down: ln 1/β_u ≤ up, ln 1/β_d ≤ down.
+Every comparison is made in ball arithmetic, whose precision is raised until it is certain.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def prove(
     found = decide(cell, "up", cell.up, exponent, {POOLED: pooled_way_up(cell)})
     return BoundedProof(
         cell.buckets * cell.base + 2 * cell.up.cut + 1,
-        replace(found, share=found.inequalities[0].left),  # what the cut uses up of the drops
+        replace(found, share=found.inequalities[0].left),  # drops that the cut uses up
         prove_direction(cell, "down", cell.down, down),
     )
 

@@ -40,13 +40,13 @@ from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import at_precision, counted, fraction_above, round_to, show
 
 SPLITS = [Fraction(percent, 100) for percent in range(20, 61)]
-"""Shares of ε for the way up that are looked at."""
+"""The shares of ε that are tried for the way up."""
 MORE_NOISE = 6
-"""Of the cut upwards, how many times the mean of the noise comes on top where it is not rare."""
+"""If noise upwards is not rare, the cut is this many times its mean longer."""
 SAME_ERROR = 1.0001
 """A shorter cut upwards is taken if the squared error is at most this many times the least."""
 TRIED = 8
-"""Proposals that are proved, the best ones first, until one holds."""
+"""How many proposals are proved at most, the best first, until one succeeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Proposal:
     mse: float
 
     def most_messages(self) -> int:
-        """What a report holds at most."""
+        """The most messages in a report."""
         return self.split.buckets * self.muting.total + 2 * self.cut + 1
 
 
@@ -131,7 +131,7 @@ class Split:
         return Proposal(split=self, cut=cut, muting=muting, mse=self.error(cut, muting))
 
     def proposals(self, limit: float, padded: bool) -> Iterator[Proposal]:
-        """From the shortest cuts downwards on, those that may cost least."""
+        """The proposals that may cost least, starting with the shortest cuts downwards."""
         if self.cuts(self.side.size, limit) is None:
             return
         total = first_whole(lambda one: self.cuts(one, limit) is not None, -1, self.side.size)
@@ -176,7 +176,7 @@ def search_buckets(
     buckets: int,
     found: FoundCells | None = None,
 ) -> FoundCells:
-    """A pooled cell for all buckets, of which one may go up and one down at ε in all."""
+    """A pooled cell for all buckets; a replacement moves one up and one down, at ε in total."""
     if not 2 <= buckets <= MOST_POOLED_BUCKETS:
         raise PlanningError("A pooled cell is for two buckets or more.")
     splits = [Split(task, buckets, epsilon * share, epsilon * (1 - share)) for share in SPLITS]
@@ -188,7 +188,7 @@ def search_buckets(
     cell = cheapest_cell(splits)
     if cell is None:
         raise PlanningError(
-            f"No pooled cell for {counted(task.users, 'user')} errs by at most "
+            f"No pooled cell for {counted(task.users, 'user')} has an RMSE of at most "
             f"{math.sqrt(task.mse):.6g} with epsilon = {show(epsilon)}: its noise is larger, or "
             f"takes more than {MOST_CUT:,} messages; allow a larger error or epsilon."
         )
@@ -196,7 +196,7 @@ def search_buckets(
 
 
 def cost(cell: PooledCell, task: CellTarget) -> float:
-    """What the target counts: the messages of a padded report, or of a user on average."""
+    """The cost as the target counts it: messages of a padded report, or of a user on average."""
     return counted_messages([PooledBuckets(cell=cell)], task.users, bool(task.padded))
 
 
@@ -218,14 +218,14 @@ def cheapest_cell(splits: list[Split]) -> PooledCell | None:
 
 
 def least_error_cell(splits: list[Split], messages: float) -> PooledCell:
-    """The pooled cell that errs least within a number of messages."""
+    """The pooled cell with the least error within a number of messages."""
     task = splits[0].task
     found = [one for split in splits for one in split.within(messages, bool(task.padded))]
     for proposal in sorted(found, key=lambda one: one.mse)[:TRIED]:
         cell = settle(proposal)
         if cell is not None and cost(cell, task) <= messages:
             return cell
-    raise PlanningError("No plan is that cheap; allow more messages.")
+    raise PlanningError("No plan uses so few messages; allow more messages.")
 
 
 def settle(found: Proposal) -> PooledCell | None:

@@ -30,7 +30,8 @@ The interface, for protocols that are built on a sparse histogram:
     laws(cell.bucket_law, users, counts)          # `Laws`: masses of V for each true count
     at_least(cell.bucket_law, users, counts, tokens), at_most(…)   # tails of V, pair by pair
 
-Beside exact cells, some of which a user may hold instead (docs/mathematics.md §19, second form):
+For use together with exact cells, one of which a user may have instead (docs/mathematics.md §19,
+second form):
 
     cell = plan_kept(KeptTask(users, buckets, up, down, expected, count), max_messages)
     prove_kept(cell, up, down)                    # a value instead of none ≤ up, the reverse ≤ down
@@ -96,7 +97,7 @@ KIND = CellKind(
 
 def _only_beside(cell: KeptCell, buckets: int, up: Fraction, down: Fraction) -> CellGroup:
     raise ParameterError(
-        "A kept cell is for the labels beside a list of heavy ones; give heavy, or another cell."
+        "A kept cell needs a list of heavy labels; pass heavy, or choose another cell."
     )
 
 

@@ -14,9 +14,8 @@ with the bucket x, or with no value, draws one of three branches:
     jump    with probability o:  Z+1 tokens by the urn, nothing else
 
 A *kept* cell differs in its jump, which keeps the noise: J tokens by an urn and Z+1 by another
-one, at most 2Z+1 in all. Its two directions have separate losses, so it fits beside exact cells.
-
-Whether these numbers are private is not decided here but by a certificate.
+one, at most 2Z+1 in all. Its two directions have separate losses, so it can be combined with exact
+cells. A certificate decides whether these parameters are private, not this module.
 """
 
 from __future__ import annotations
@@ -57,18 +56,18 @@ from shuffledp.numbers.laws import Bernoulli, Binomial
 MOST_SPARSE_BUCKETS = 1 << 26
 MOST_SPARSE_CUT = 1_023
 MOST_BITS = 256
-"""Of the numerator or denominator of a parameter."""
+"""The most bits of the numerator or denominator of a parameter."""
 NO_VALUE = -1
 """The code of a user without a value."""
 DATA, MUTED, JUMP = range(3)
 """The branches, in the order in which they are drawn."""
 STEPS_PER_CUT = 64
-"""How many operations of a proof a step of the cut counts as."""
+"""The operations of a proof per step of the cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UrnCell(Cell):
-    """The randomizer of all buckets, and what the number of tokens in one of them says."""
+    """The randomizer of all buckets, and the estimates from the tokens in one of them."""
 
     keeps_noise: ClassVar[bool]
     """Whether a user that jumps sends its noise tokens too."""
@@ -116,7 +115,7 @@ class UrnCell(Cell):
     @property
     @abstractmethod
     def down_loss(self) -> Fraction:
-        """ε that giving a value up costs."""
+        """The ε that giving up a value costs."""
 
     @property
     def proof_steps(self) -> float:
@@ -158,7 +157,7 @@ class UrnCell(Cell):
 
     @property
     def most_messages(self) -> int:
-        """K: Z+1, or 2Z+1 where a jump keeps the noise."""
+        """K: Z+1, or 2Z+1 if a jump keeps the noise."""
         return self.cut + 1 + (self.cut if self.keeps_noise else 0)
 
     def message_masses(self) -> list[Fraction]:
@@ -189,7 +188,7 @@ class UrnCell(Cell):
         return np.asarray(sums / float(self.data) - centre)
 
     def exact_mean_squared_error(self, users: int, count: Fraction | int) -> Fraction:
-        """MSE(f) of the estimate of a bucket that `count` of the users hold, exactly."""
+        """The exact MSE(f) of the estimate of a bucket that `count` of the users have."""
         known = self.moments
         held = count * known.variance_with + (users - count) * known.variance
         return held / self.data**2
@@ -292,7 +291,7 @@ class SparseCell(UrnCell):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptCell(UrnCell):
-    """A cell for the buckets beside exact cells: a user may hold none of them, and taking up a
+    """A cell for use together with exact cells: a user may have none of its buckets, and gaining a
     value and giving one up have separate losses."""
 
     kind: ClassVar[str] = "kept"
@@ -315,7 +314,7 @@ class KeptCell(UrnCell):
 
 
 def _schema(cell: type[UrnCell], *more: str) -> Record:
-    """What the JSON of a cell may hold."""
+    """The JSON schema of a cell."""
     return Record(
         {
             "kind": OneOf((cell.kind,)),
@@ -329,12 +328,12 @@ def _schema(cell: type[UrnCell], *more: str) -> Record:
 
 
 SCHEMA, KEPT_SCHEMA = _schema(SparseCell, "share"), _schema(KeptCell)
-"""What the JSON of a cell of each kind may hold."""
+"""The JSON schema of a cell of each kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparseBuckets(CellGroup):
-    """All buckets of a sparse cell, of which a user holds one, or none at all. The code is the
+    """All buckets of a sparse cell; a user has one of them, or none. The code is the
     bucket's number, or −1 for no value."""
 
     cell: UrnCell
@@ -343,8 +342,8 @@ class SparseBuckets(CellGroup):
 
     @classmethod
     def of(cls, cell: SparseCell, buckets: int, up: Fraction, down: Fraction) -> SparseBuckets:
-        """The group of a cell that was made for as many buckets; replacing any value costs `up`,
-        which must be the cell's own loss."""
+        """The group of a cell that was made for this number of buckets; replacing any value costs
+        `up`, which must be the cell's own loss."""
         if buckets != cell.buckets or up != cell.epsilon:
             raise ParameterError(
                 "A sparse cell is proved for its own number of buckets and its own epsilon; plan "
@@ -359,8 +358,8 @@ class SparseBuckets(CellGroup):
 
     @property
     def replacement_loss(self) -> Fraction:
-        """Values, and no value, are replaced at the same price; where a jump keeps the noise, one
-        value is given up and another one taken up."""
+        """Replacing a value (or none) always costs the same; if a jump keeps the noise, one value
+        is given up and another one gained."""
         cell = self.cell
         return cell.up_loss + cell.down_loss if cell.keeps_noise else cell.up_loss
 
@@ -385,7 +384,7 @@ class SparseBuckets(CellGroup):
         return draws.tokens(self.cell, code, entropy)
 
     def tokens_of_all(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """(users, buckets): the tokens of many users, each drawn on its own; users by their
+        """(users, buckets): the tokens of many users, each drawn independently; users by their
         position in `codes`, in no particular order."""
         return draws.tokens_of_all(self.cell, self._checked(codes), entropy)
 
@@ -396,20 +395,20 @@ class SparseBuckets(CellGroup):
         return self._counted(self.tokens_of_all(codes, entropy)[1])
 
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """See `CellGroup.aggregate`; everybody in the tally has a value."""
+        """See `CellGroup.aggregate`; every user in the tally has a value."""
         return self.aggregate_with(tally, 0, entropy)
 
     def aggregate_with(
         self, tally: Counts, without: int, entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
-        """`aggregate` where `without` further users have no value."""
+        """`aggregate` with `without` further users who have no value."""
         if tally.shape != (self.cell.buckets,) or (tally < 0).any() or without < 0:
-            raise ValueOutOfRange("A tally holds one count for each bucket.")
+            raise ValueOutOfRange("A tally needs one count for each bucket.")
         plus = draws.aggregate(self.cell, tally, without, entropy)
         return plus, np.zeros_like(plus)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What `absent` users without a value send."""
+        """The messages of `absent` users without a value."""
         return self.aggregate_with(np.zeros(self.cell.buckets, np.int64), absent, entropy)
 
     def _checked(self, codes: Values) -> Values:
@@ -438,7 +437,7 @@ class SparseBuckets(CellGroup):
         mean = users * float(cell.moments.tokens) + holders * float(cell.data)
         return np.asarray(holders * held + (users - holders) * without - theta * mean)
 
-    # What a report must hold
+    # The size of a report
 
     def messages_per_user(self) -> arb:
         return self.cell.messages_per_user()
@@ -448,5 +447,5 @@ class SparseBuckets(CellGroup):
         return self.cell.most_messages
 
     def message_laws(self) -> None:
-        """There are none: the longest report is short, and padding to it is exact."""
+        """None: the longest report is short, and padding to it is exact."""
         return

@@ -1,7 +1,7 @@
 """Draws of the sparse cell: one user, an array of users, and a whole tally in one go.
 
-All three draw the same law exactly. The cost goes by tokens: no step visits every bucket for every
-user.
+All three draw the same law exactly. The cost depends on the number of tokens: no step visits every
+bucket for every user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DATA, JUMP = 0, 2
 """Branches of `UrnCell.branches`."""
 FEW_HOLDERS = 4_096
-"""Up to this many users of a bucket, drawing each is faster than one binomial draw."""
+"""The largest number of users in a bucket for which drawing each is faster than one binomial."""
 
 
 def tokens(cell: UrnCell, code: int, entropy: Entropy) -> list[int]:
@@ -36,7 +36,7 @@ def tokens(cell: UrnCell, code: int, entropy: Entropy) -> list[int]:
 
 
 def tokens_of_all(cell: UrnCell, codes: Values, entropy: Entropy) -> tuple[Counts, Counts]:
-    """(users, buckets) of the tokens of many users, each drawn on its own."""
+    """(users, buckets) of the tokens of many users, each drawn independently."""
     branch = sampler(cell.branches).draw(len(codes), entropy)
     jumpers = np.flatnonzero(branch == JUMP)
     noisy, sizes = sampler(cell.noise).events(len(codes), entropy)
@@ -51,7 +51,7 @@ def tokens_of_all(cell: UrnCell, codes: Values, entropy: Entropy) -> tuple[Count
 
 
 def aggregate(cell: UrnCell, tally: Counts, without: int, entropy: Entropy) -> Counts:
-    """The tokens in each bucket, from users of whom `tally[b]` hold b and `without` no value.
+    """The tokens in each bucket, if `tally[b]` users have b and `without` users have no value.
 
     A user's branch and noise do not depend on its value. So three things are drawn: who sends its
     value, bucket by bucket; how many of the other holders jump, each with probability o/(q+o), and

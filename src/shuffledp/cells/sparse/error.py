@@ -1,14 +1,14 @@
-"""The exact law of a bucket's tokens, and intervals by inverting it. Reporting only: floats do.
-
-V is the number of tokens in a bucket that f of the users hold. Users are independent, so V's
-characteristic function is a product of two users' functions, one for holders and one for the
+"""The exact law of a bucket's tokens, and intervals by inverting it. For reporting only, so floats
+are enough. V is the number of tokens in a bucket that f of the users have. Users are independent,
+so V's characteristic function is a product of two users' functions, one for holders and one for the
 others; transformed back, it is the law of V on the integers (on a lattice, where the law is very
 wide). Jumps are part of it. Nothing here grows with the number of users.
 
-An interval holds the f for which V is not an outlier (inversion of two one-sided tests). It is not
-cut to what is possible: below 0 and above the users the law is continued as if users could hold the
-bucket −1, or 2, … times, so that a negative estimate keeps its interval. Chances below
-`LEAST_CHANCE` are too small for the transform; Chernoff's bound, which is larger, replaces them.
+An interval contains the f for which V is not an outlier (inversion of two one-sided tests). It is
+not clipped to possible values: below 0 and above the number of users the law is continued as if
+users could have the bucket −1, or 2, … times, so that a negative estimate has an interval, too.
+Chances below `LEAST_CHANCE` are too small for the transform; Chernoff's bound, which is larger,
+replaces them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Integers = NDArray[np.int64]
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 14.0  # standard deviations on each side of the mean …
 MORE_JUMPS = 10  # … and as many jumps into one bucket: the rest is below 10⁻¹⁵
-SHARED_STARTS = 32  # as many places of a lattice are where laws may start
-AT_ONCE = 1 << 20  # points of laws held at the same time
+SHARED_STARTS = 32  # the number of lattice points at which laws may start
+AT_ONCE = 1 << 20  # points of laws in memory at the same time
 LEAST_CHANCE = 1e-11
 TILTS, LARGEST_TILT = 400, 60.0
 
@@ -53,8 +53,8 @@ def _off(law: BucketLaw, argument: NDArray[Any], x: float) -> NDArray[Any]:
 
 
 def _log_user(law: BucketLaw, t: NDArray[Any], x: float) -> Complexes:
-    """ln E[e^(it·tokens)] of such a user, to the last digits of its small distance from 0: it is
-    going to be multiplied by the number of users."""
+    """ln E[e^(it·tokens)] of such a user, accurate even close to 0, because it is multiplied by the
+    number of users."""
     off = np.asarray(_off(law, 1j * t, x))
     square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
     size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
@@ -146,8 +146,8 @@ Chances = Callable[[Integers, Integers], Floats]
 
 
 def _remembered(chances: Chances) -> Chances:
-    """Chances of pairs of a true count and a number of tokens, row by row always the same number;
-    only rows with another true count than at the last look are looked at again."""
+    """Tail probabilities for pairs of a true count and a number of tokens. Each row keeps its
+    number of tokens; only rows whose true count changed since the last call are computed again."""
     last: tuple[Integers, Floats] | None = None
 
     def found(totals: Integers, counts: Integers) -> Floats:
@@ -215,7 +215,7 @@ def chernoff(law: BucketLaw, users: int, totals: Integers, counts: Integers, sig
 def intervals(
     law: BucketLaw, users: int, sums: Integers, outside: float
 ) -> tuple[Integers, Integers]:
-    """The true counts that explain each number of tokens; equal numbers are looked at once."""
+    """The interval of true counts for each number of tokens; equal numbers are computed once."""
     counts, places = np.unique(np.asarray(sums, np.int64), return_inverse=True)
     level = outside / 2
 
@@ -232,7 +232,7 @@ def intervals(
         return at_least(law, users, totals, counts)
 
     first, last = _guessed_ends(law, users, counts, level)
-    furthest = 4 * users * (law.most + 1) + 4  # where everybody may be muted, any count would do
+    furthest = 4 * users * (law.most + 1) + 4  # if everyone may be muted, every count is possible
 
     def not_too_low(totals: Integers) -> NDArray[np.bool_]:
         inside = np.maximum(totals, -furthest)
@@ -266,7 +266,7 @@ def _guessed_ends(
 
 
 def error_range(law: BucketLaw, users: int, total: int, outside: float) -> tuple[float, float]:
-    """Between what errors the estimate lies but for a chance of outside/2 on each side."""
+    """The range of the estimate's error, with probability outside/2 left out on each side."""
     errors, masses = _errors(law, users, total)
     below = np.cumsum(masses)
     low = errors[(below > outside / 2).argmax()]

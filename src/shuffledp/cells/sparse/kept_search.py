@@ -22,17 +22,17 @@ from shuffledp.numbers.exact import round_to, whole
 Floats = NDArray[np.float64]
 
 DIGITS = 6
-"""Of β and p/q."""
+"""Digits of β and p/q."""
 ROUNDS, POINTS = 4, 40
 LEAST_ODDS = 1e-4
-"""Of p/q, as a part of the largest that is private."""
+"""The least p/q that is tried, relative to the largest that is private."""
 SAME_ERROR = 1.001
 """A shorter report is taken if its MSE is at most this many times the least."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptTask:
-    """What a kept cell is for."""
+    """What a kept cell must achieve."""
 
     users: int
     """m."""
@@ -44,7 +44,7 @@ class KeptTask:
     expected: int
     """Users for whom the error is forecast."""
     count: int
-    """The true count at which the error is made least."""
+    """The true count at which the error is minimised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ class Proposal:
 
 
 def _mse(task: KeptTask, cut: int, decays: Floats, odds: Floats) -> Floats:
-    """The mean squared error at the task's count, for each pair of β and p/q; infinite where it is
-    not private. Both are arrays of one shape."""
+    """The mean squared error at the task's count, for each pair of β and p/q; infinite if it is not
+    private. Both are arrays of the same shape."""
     m, b, n = task.users, task.buckets, task.expected
     rho, j = b / m, np.arange(cut + 2)
     ratios = np.log((rho + j[:-1]) / (j[:-1] + 1))
@@ -120,15 +120,15 @@ def exact_cell(task: KeptTask, cut: int, found: Proposal) -> KeptCell:
         round_to(float(least) * (1 + 1e-9), DIGITS, up=True),
     )
     if decay >= 1:
-        raise PlanningError("No sparse cell does it with these losses; allow more messages.")
+        raise PlanningError("No sparse cell achieves these losses; allow more messages.")
     m = task.users
     jump_odds = odds / decay * m * beyond_cut(m, task.buckets, decay, cut) / (taken - 1)
     jump = round_to(float(jump_odds / (1 + odds + jump_odds)) * (1 + 1e-9), 6, up=True)
     if jump >= 1:
-        raise PlanningError("No sparse cell does it with these messages; allow more.")
+        raise PlanningError("No sparse cell works with so few messages; allow more.")
     data = Fraction(math.floor((1 - jump) * odds / (1 + odds) * 10**12), 10**12)
     if data <= 0:
-        raise PlanningError("No sparse cell does it with these messages; allow more.")
+        raise PlanningError("No sparse cell works with so few messages; allow more.")
     return KeptCell(
         users=m,
         buckets=task.buckets,
@@ -143,8 +143,8 @@ def exact_cell(task: KeptTask, cut: int, found: Proposal) -> KeptCell:
 
 
 def plan_kept(task: KeptTask, max_messages: int) -> KeptCell:
-    """The kept cell that errs least at the task's count, with at most `max_messages` messages; of
-    those with about that error, the one that sends fewest.
+    """The kept cell with the least error at the task's count and at most `max_messages` messages;
+    among those with about that error, the one with the fewest messages.
 
     >>> cell = plan_kept(
     ...     KeptTask(users=10**6, buckets=10**4, up=Fraction(1, 2), down=Fraction(1, 2),
@@ -156,7 +156,7 @@ def plan_kept(task: KeptTask, max_messages: int) -> KeptCell:
     most = min((whole(max_messages, "max_messages", least=1) - 1) // 2, MOST_SPARSE_CUT)
     least = _least(task, most)
     if least is None:
-        raise PlanningError("No sparse cell keeps these limits; allow more messages.")
+        raise PlanningError("No sparse cell meets these limits; allow more messages.")
     low, high = -1, most
     while high - low > 1:
         middle = (low + high) // 2

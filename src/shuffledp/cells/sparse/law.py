@@ -25,18 +25,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Exact moments of one user's tokens; "with" means that the user holds the bucket."""
+    """Exact moments of one user's tokens; "with" means that the user has the bucket."""
 
     mean: Fraction
-    """m₀: the expected tokens of a user in a bucket that it does not hold; p more in its own."""
+    """m₀: the expected tokens of a user in a bucket that it does not have; its own has p more."""
     variance: Fraction
-    """v₀, in a bucket that it does not hold."""
+    """v₀: the variance in a bucket that the user does not have."""
     variance_with: Fraction
-    """v₁, in its own."""
+    """v₁: the variance in the user's own bucket."""
     covariance: Fraction
-    """Of the tokens in two buckets that it does not hold."""
+    """The covariance of the tokens in two buckets that the user does not have."""
     covariance_with: Fraction
-    """Of the tokens in its own bucket and in another one."""
+    """The covariance of the tokens in the user's own bucket and in another one."""
     tokens: Fraction
     """The expected tokens of a user without a value, in all buckets."""
 
@@ -59,7 +59,7 @@ def moments(cell: UrnCell) -> Moments:
     apart = r / (b * (rho + 1))  # one lies in this bucket, the other in that one
     noise_square = pairs * same + one / b
     jump_square = jumped * (jumped - 1) * same + Fraction(jumped, b)
-    if cell.keeps_noise:  # what a user adds to its noise is independent of it
+    if cell.keeps_noise:  # a user's other tokens are independent of its noise
         added, further = o * jumped / b, o * jumped * (jumped - 1) * apart
         noise = pairs * apart - (one / b) ** 2
         return Moments(
@@ -126,7 +126,7 @@ class BucketLaw:
     jumped: Floats
     """P(k tokens of a user that jumps are here) for k = 0..K."""
     mean: float
-    """m₀: of a user that does not hold the bucket."""
+    """m₀: the mean of a user that does not have the bucket."""
     variance: float
     """v₀."""
     variance_with: float

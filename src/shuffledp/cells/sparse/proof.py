@@ -48,9 +48,8 @@ def exponential_below(epsilon: Fraction, bits: int = EXPONENTIAL_BITS) -> Fracti
 
 
 def spill(users: int, buckets: int, decay: Fraction, cut: int) -> Fraction:
-    """s_(Z+1)/C, from users and buckets. Multiplied out, so that no common divisor is looked for
-    before the end: with ρ = B/m and β = a/b the term s_J is
-    a^J·B(B+m)⋯(B+(J−1)m) / (J!·(b·m)^J)."""
+    """s_(Z+1)/C, from users and buckets. Multiplied out, so that fractions are reduced only once,
+    at the end: with ρ = B/m and β = a/b the term s_J is a^J·B(B+m)⋯(B+(J−1)m) / (J!·(b·m)^J)."""
     a, b = decay.as_integer_ratio()
     last = cut + 1
     rising = _rising(users, buckets, a, last)
@@ -149,7 +148,7 @@ def prove(
         )
     price = cell.decay * (exponential_below(cell.epsilon) - 1)  # β(e^ε − 1), from below
     if price <= 0:
-        raise PrivacyViolation("epsilon is too small to be told from 0.", {})
+        raise PrivacyViolation("epsilon is too small to be distinguished from 0.", {})
     m = cell.users
     beyond = spill(m, cell.buckets, cell.decay, cell.cut)
     jumps = cell.data * m * beyond / (cell.share * cell.jump * price)
@@ -187,7 +186,7 @@ def prove_kept(
     p, q, beta = cell.data, cell.muted, cell.decay
     taken, given = exponential_below(cell.up), exponential_below(cell.down)
     if taken <= 1:
-        raise PrivacyViolation("up is too small to be told from 0.", {})
+        raise PrivacyViolation("up is too small to be distinguished from 0.", {})
     beyond = beyond_cut(cell.users, cell.buckets, beta, cell.cut)
     lefts = (
         (TAKEN_UP, (p / beta + q) / (taken * (p + q))),

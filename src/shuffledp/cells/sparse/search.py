@@ -1,4 +1,5 @@
-"""Parameters of a sparse cell for a number of messages and the count at which it should err least.
+"""Parameters of a sparse cell for a number of messages and the count at which to minimise the
+error.
 
 Floats propose β and φ on a grid that is refined twice; both become short decimals, p is rounded
 down and o up, q is the rest, and `prove` decides. All of it takes milliseconds at any number of
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 DIGITS = 4
-"""Of 1 − β (or β) and of φ."""
+"""Digits of 1 − β (or β) and of φ."""
 ROUNDS, FINE = 3, 24
 """How often the grid is refined, and how many points it then has in each direction."""
 DECAYS = np.geomspace(1e-4, 40.0, 120)
@@ -37,13 +38,12 @@ SHARES = np.concatenate([np.geomspace(1e-7, 0.4, 60), 1 - np.geomspace(0.55, 1e-
 SAME_ERROR = 1.001
 """A shorter report is taken if its MSE is at most this many times the least."""
 BALANCE = 1.02
-"""This multiple of the least MSE at the count is taken where that lowers the MSE at 0: 1 % of the
-RMSE."""
+"""How far the MSE at the count may exceed the least (1 % of the RMSE) to lower the MSE at 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparseTask:
-    """What a sparse cell is for."""
+    """What a sparse cell must achieve."""
 
     users: int
     """m."""
@@ -52,11 +52,11 @@ class SparseTask:
     expected: int
     """Users for whom the error is forecast."""
     count: int
-    """f: the true count at which the error counts."""
+    """f: the true count at which the error is measured."""
     average: float = math.inf
     """The most messages of a user on average."""
     jumps: float = math.inf
-    """The most jumps that are expected in a batch of m users."""
+    """The largest expected number of jumps in a batch of m users."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,18 +73,18 @@ class Proposal:
 
 
 class Grid(NamedTuple):
-    """What every pair of ln(1/β) and φ gives; infinite where a limit is broken."""
+    """Errors and messages for every pair of ln(1/β) and φ; infinite if a limit is exceeded."""
 
     mse: Floats
     """At the task's count."""
     empty: Floats
-    """At a bucket that nobody holds."""
+    """At an empty bucket."""
     average: Floats
     """Messages of a user."""
 
 
 Objective = Callable[[Grid], Floats]
-"""What is made least, at each point of a grid."""
+"""The objective at each point of a grid."""
 
 
 def _grid(task: SparseTask, cut: int, decays: Floats, shares: Floats) -> Grid:
@@ -162,8 +162,8 @@ def _least_error(task: SparseTask, cut: int) -> Proposal | None:
 
 
 def _balanced(task: SparseTask, cut: int) -> Proposal | None:
-    """Almost the least error at the count, and for that the least error at an empty bucket: near
-    its optimum the one hardly changes, and the other does."""
+    """The point with almost the least error at the count and, among these, the least error at an
+    empty bucket: near the optimum the former hardly changes, but the latter does."""
     least = _least_error(task, cut)
     if least is None:
         return None
@@ -195,7 +195,7 @@ def exact_cell(task: SparseTask, cut: int, found: Proposal) -> SparseCell:
     jump = round_to(float(most * jump_odds) * (1 + 1e-12), 6, up=True)
     data = Fraction(math.floor((1 - jump) / (1 + muted_odds) * 10**12), 10**12)
     if data <= 0 or jump >= 1:
-        raise PlanningError("No sparse cell does it with these messages; allow more.")
+        raise PlanningError("No sparse cell works with so few messages; allow more.")
     return SparseCell(
         users=m,
         buckets=task.buckets,
@@ -251,7 +251,7 @@ def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
     """The cell of least error with a cut of at most `most`; the least cut with about that error."""
     found = _least_error(task, most)
     if found is None:
-        raise PlanningError("No sparse cell keeps these limits; allow more messages or jumps.")
+        raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
     enough = found.mse * SAME_ERROR
 
     def does(cut: int) -> bool:
@@ -261,12 +261,12 @@ def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
     cut = _least_cut(does, most)
     proposal = _balanced(task, cut) or _least_error(task, cut)
     if proposal is None:
-        raise PlanningError("No sparse cell keeps these limits; allow more messages or jumps.")
+        raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
     return exact_cell(task, cut, proposal)
 
 
 def _least_cut(does: Callable[[int], bool], most: int) -> int:
-    """The least cut that does, found by halving. Requires: `most` does."""
+    """The least cut that satisfies the condition, by bisection. Requires: `most` satisfies it."""
     if most == 0 or not does(most - 1):
         return most
     low, high = -1, most - 1
@@ -299,7 +299,7 @@ def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:
         cell = exact_cell(task, cut, proposal)
         if cell.exact_mean_squared_error(task.expected, task.count) <= mse:
             return cell
-    raise PlanningError("No sparse cell errs that little; allow a larger error.")
+    raise PlanningError("No sparse cell has so small an error; allow a larger one.")
 
 
 def _fewest(task: SparseTask, cut: int, limit: float) -> Proposal | None:
@@ -315,9 +315,9 @@ def search_buckets(
     found: FoundCells | None = None,
 ) -> FoundCells | None:
     """A sparse cell for all buckets: the cheapest for the target's error, or of least error for a
-    number of messages; None where another kind is known to do better."""
+    number of messages; None if another kind is known to be better."""
     if task.relative is not None:
-        raise PlanningError("A sparse cell has no relative error; ask for error_at instead.")
+        raise PlanningError("A sparse cell has no relative error; use error_at instead.")
     count = task.expected if task.error_at is None else min(task.error_at, task.expected)
     wanted = SparseTask(
         users=task.users,
@@ -336,7 +336,7 @@ def search_buckets(
     else:
         most = math.floor(messages) - 1 if task.padded else MOST_SPARSE_CUT
         if most < 0:
-            raise PlanningError("No plan is that cheap; allow more messages.")
+            raise PlanningError("No plan uses so few messages; allow more messages.")
         cell = _least_error_cell(wanted, min(most, MOST_SPARSE_CUT))
     mse = cell.exact_mean_squared_error(task.expected, count)
     return FoundCells(

@@ -1,9 +1,9 @@
-"""Files of encrypted messages, cut into slices that workers read on their own.
+"""Files of encrypted messages, cut into slices that workers read independently.
 
 A file is a batch in one piece ("SDPB", in any order), or clients' reports one after the other
-("SDP1", all of one task, so that all are equally long), or a part of a batch of the service, whose
-manifest is beside it. Paths are local, or URIs of an object store that pyarrow knows (s3://, gs://,
-hdfs://, …); every worker must see them.
+("SDP1", all of one task, so that all are equally long), or a part of a batch of the service, with
+its manifest in the same folder. Paths are local, or URIs of an object store that pyarrow knows
+(s3://, gs://, hdfs://, …); every worker must see them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COPY_BYTES = 8 << 20
 
 
 def beside(path: str, ending: str) -> str:
-    """The path with an ending, which in a URI stands before its settings."""
+    """The path with an ending added, in a URI before its settings."""
     name, mark, settings = path.partition("?") if "://" in path else (path, "", "")
     return f"{name}{ending}{mark}{settings}"
 
@@ -78,13 +78,13 @@ class MessageFile:
             yield self, first, min(step, self.records - first)
 
     def read(self, first: int, count: int) -> Rows:
-        """`count` records from the `first` on, one per row."""
+        """`count` records starting with record `first`, one per row."""
         system, inside = file_system(self.path)
         with system.open_input_file(inside) as file:
             data = file.read_at(count * self.width, self.start + first * self.width)
         if len(data) != count * self.width:
             raise TaskError(
-                f"{shown(self.path)} is shorter than it was; leave files alone while they are read."
+                f"{shown(self.path)} has become shorter; do not change files while they are read."
             )
         rows: Rows = np.frombuffer(data, np.uint8).reshape(count, self.width)
         return rows
@@ -99,7 +99,7 @@ class PartFile:
     facts: PartFacts
     batch_id: bytes
     secret: bytes | None = None
-    """What the part is encrypted under while it waits; None: it is not."""
+    """The key that encrypts the part while it waits; None if it is not encrypted."""
     head = 0
     messages = 1
 
@@ -116,8 +116,8 @@ class PartFile:
         yield self, 0, self.records
 
     def read(self, first: int, count: int) -> Rows:
-        """`count` messages from the `first` on; raises `TaskError` if the part is not the one in
-        its manifest."""
+        """`count` messages starting with message `first`; raises `TaskError` if the part is not the
+        one in its manifest."""
         system, inside = file_system(self.path)
         try:
             with system.open_input_file(inside) as file:
@@ -135,7 +135,7 @@ Messages = MessageFile | PartFile
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a path names the manifest of a batch, with its parts beside it."""
+    """Whether a path is the manifest of a batch, with its parts in the same folder."""
     return path.partition("?")[0].rpartition("/")[2] == MANIFEST_NAME
 
 
@@ -186,7 +186,7 @@ def look_at(path: str, number: int, report_size: int) -> MessageFile:
         return _look_at_batch(path, number, start, size, report_size)
     read_upload(start)
     if size % report_bytes(report_size):
-        raise TaskError(f"{shown(path)} ends within a report; copy it again whole.")
+        raise TaskError(f"{shown(path)} ends in the middle of a report; copy the whole file again.")
     return MessageFile(
         path=path,
         number=number,
@@ -203,7 +203,7 @@ def _look_at_batch(
 ) -> MessageFile:
     header = read_batch_header(start)
     if header.batch_bytes(report_size) != size:
-        raise TaskError(f"{shown(path)} is not as long as its header says; deliver it again whole.")
+        raise TaskError(f"{shown(path)} is not as long as its header says; deliver it again.")
     return MessageFile(
         path=path,
         number=number,
@@ -236,7 +236,7 @@ def write_whole(folder: str, name: str, data: bytes) -> None:
 
 
 def join(folder: str, names: Sequence[str], target: str, header: bytes) -> bytes:
-    """Writes header and files, one after the other, as one file; gives its SHA-256."""
+    """Writes header and files, one after the other, as one file; returns its SHA-256."""
     import hashlib
 
     system, inside = file_system(folder)

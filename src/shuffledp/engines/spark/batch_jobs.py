@@ -54,9 +54,9 @@ def shuffle_batch(
     fresh secret.
 
     Inputs are files of reports, or one batch in any order: in one file, or the manifest of a batch
-    that the shuffler exported. A report that came more than once counts once. Ensures: raises
-    unless the batch is as large as the task's rule says; canonical order gives the same bytes as on
-    one machine.
+    that the shuffler exported. A report that occurs more than once counts once. Ensures: raises
+    unless the batch is as large as the task's rule says; canonical order produces the same bytes as
+    on one machine.
     """
     task.verify()
     files, header, firsts = _inputs(session, inputs, task, batch_id)
@@ -82,7 +82,7 @@ def _inputs(
     """(files, the batch's header, the first positions of repeated reports)."""
     if any(is_manifest(path) for path in inputs):
         if len(inputs) > 1:
-            raise TaskError("Give files of reports, or one batch; not several batches.")
+            raise TaskError("Pass files of reports, or one batch, but not several batches.")
         manifest = read_manifest(inputs[0])
         _check_task(manifest.header.task_id, task)
         return part_files(manifest, folder_of(inputs[0])), manifest.header, {}
@@ -97,7 +97,7 @@ def _header(
     known = [header for file in files if (header := batch_header(file))]
     if known:
         if len(files) > 1:
-            raise TaskError("Give files of reports, or one batch; not several batches.")
+            raise TaskError("Pass files of reports, or one batch, but not several batches.")
         _check_task(known[0].task_id, task)
         return known[0], {}
     for file in files:
@@ -105,8 +105,8 @@ def _header(
     different, firsts = batches.first_positions(session, files)
     if task.batch.top_up != "none" or different != task.batch.reports:
         raise TaskError(
-            f"The files hold {different:,} different reports; a batch of this task holds "
-            f"{task.batch.reports:,}, and a noise top-up is the shuffler's own: give exactly so "
+            f"The files contain {different:,} different reports; a batch of this task has "
+            f"{task.batch.reports:,}, and only the shuffler adds a noise top-up: pass exactly so "
             "many."
         )
     name = batch_id or SYSTEM.words(16, np.uint8).tobytes()
@@ -135,11 +135,11 @@ def open_batch(
     publish for it.
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
-    before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
+    before; this batch's are added. `implausible` says what to do with an implausible total: mark or
     hold. Ensures: raises `BatchHeld` and charges nothing if bad messages may have taken the
-    certified noise away. A ledger is charged once per batch, before anything is released,
-    and keeps the result: later calls return the same one. A task that asks for noise before
-    publishing needs a ledger, since every result without one would have fresh noise.
+    certified noise away. A ledger is charged once per batch, before anything is released, and keeps
+    the result: later calls return the same one. A task that asks for noise before publishing needs
+    a ledger, since every result without one would have fresh noise.
     """
     confidence = checked_confidence(confidence)
     task.verify()
@@ -147,7 +147,7 @@ def open_batch(
     if ledger is None and task.publish_shares:
         raise TaskError(
             "This task asks for noise before publishing, which must be drawn once per batch; "
-            "nothing was opened: give a ledger, which keeps the result."
+            "nothing was opened: pass a ledger, which keeps the result."
         )
     if seen is None:
         tally = batches.open_parts(session, files, _opening(task, key, ()))
@@ -180,9 +180,9 @@ def open_remembering(
     memory: ReplayMemory,
     batch: str,
 ) -> Tally:
-    """What is inside a batch, without the messages that are remembered. Its own are written to its
-    run, which counts once it is added to the memory: before that, the same batch may be opened
-    again."""
+    """The contents of a batch, without messages that were counted before. The batch's own messages
+    are written to a run, which takes effect once it is added to the memory; until then, the same
+    batch may be opened again."""
     kept, earlier = memory.run_of(batch), tuple(str(run) for run in memory.files())
     with _folder_beside(str(kept)) as folder:
         tally = batches.open_parts(session, files, _opening(task, key, earlier, folder))
@@ -209,7 +209,7 @@ def _checked_batch(
     """The files and the header of a batch that the task's rule allows; raises `TaskError`
     otherwise."""
     if key.public != task.key:
-        raise TaskError("The key is not the one that the task's messages are encrypted for.")
+        raise TaskError("This is not the key for which the task's messages are encrypted.")
     if is_manifest(path):
         manifest = read_manifest(path)
         size = BATCH_HEADER_BYTES + manifest.messages * MESSAGE_BYTES
@@ -218,14 +218,14 @@ def _checked_batch(
     file = look_at(path, 0, task.report_size)
     header = batch_header(file)
     if header is None:
-        raise TaskError(f"{shown(file.path)} holds reports, not a batch; shuffle it first.")
+        raise TaskError(f"{shown(file.path)} contains reports, not a batch; shuffle it first.")
     task.check_batch(header, header.batch_bytes(task.report_size))
     return [file], header
 
 
 def _check_task(found: bytes, task: Task) -> None:
     if found != task.id:
-        raise TaskError("The messages belong to another task; give the file of that task.")
+        raise TaskError("The messages belong to another task; pass the file of that task.")
 
 
 def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
@@ -236,7 +236,7 @@ def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
 
 @contextmanager
 def _folder_beside(target: str) -> Iterator[str]:
-    """A folder for parts, gone afterwards."""
+    """A temporary folder for parts."""
     folder = beside(target, ".parts")
     system, inside = file_system(folder)
     system.create_dir(inside)

@@ -1,12 +1,13 @@
-"""The shuffler's and the analyzer's heavy work as Spark jobs, over the service's own files.
+"""The shuffler's and the analyzer's heavy work as Spark jobs, on the service's files.
 
     slices of the files ──▶ messages by their leading bytes ──▶ parts ──▶ order, or open and tally
 
-Workers read slices themselves and send each part's messages on as one piece, so that Spark moves
-a few large rows. A part holds a range of the order: sorted parts, one after the other, are the
-sorted whole, and copies of a message always meet. Sorting, dropping copies and opening are the
-functions that the service runs on one machine. All of it is a function of the files (and of the
-batch's secret, for a uniform order), so a task that runs twice writes the same bytes twice.
+Workers read slices themselves and pass each part's messages on as one row, so Spark moves a few
+large rows. A part covers a range of the order, so the sorted parts, one after the other, are the
+sorted whole, and copies of a message always end up in the same part. Sorting, dropping copies and
+opening are the functions that the service runs on one machine. All of it is a function of the files
+(and of the batch's secret, for a uniform order), so a task that runs twice writes the same bytes
+twice.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ OPEN_PART_MESSAGES = 100_000
 PART_COLUMNS = "part int, data binary"
 COUNT_COLUMNS = "number long, count long"
 DROPPED_NUMBERS = {"dummies": -1, "replayed": -2, "unopened": -3, "malformed": -4}
-"""Numbers that stand for dropped messages among the counts of a part."""
+"""Numbers that mean dropped messages among the counts of a part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Reads slices of files and gives each message with the number of its part."""
+    """Reads slices of files and yields each message with the number of its part."""
 
     slices: Slices
     parts: int
     secret: bytes | None
     firsts: dict[bytes, int]
-    """For each report that came more than once, the position of the one that counts."""
+    """For each report that occurs more than once, the position of the one that counts."""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -68,7 +69,7 @@ class Spread:
                 )
 
     def messages(self, file: Messages, first: int, count: int) -> Rows:
-        """The messages of a slice, without those of reports that came before."""
+        """The messages of a slice, without those of repeated reports."""
         rows = file.read(first, count)
         if isinstance(file, MessageFile) and file.head:
             _check_heads(file, rows)
@@ -113,7 +114,7 @@ def _check_heads(file: MessageFile, rows: Rows) -> None:
 
 @dataclass(frozen=True)
 class ReadIds:
-    """Reads slices and gives the id of each report with its position."""
+    """Reads slices and yields the id of each report with its position."""
 
     slices: list[tuple[MessageFile, int, int]]
 
@@ -132,7 +133,7 @@ class ReadIds:
 
 @dataclass(frozen=True)
 class OrderPart:
-    """Sorts each part and writes it to a file; gives how many messages it holds."""
+    """Sorts each part and writes it to a file; yields its number of messages."""
 
     folder: str
     secret: bytes | None
@@ -145,7 +146,7 @@ class OrderPart:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenPart:
-    """Drops the copies in each part, opens the rest, and gives how often each number came."""
+    """Drops the copies in each part, opens the rest, and yields how often each number occurs."""
 
     key: bytes
     info: bytes
@@ -190,7 +191,7 @@ def _add(found: dict[int, int], opened: Opened) -> None:
 
 
 def first_positions(session: Any, files: list[MessageFile]) -> tuple[int, dict[bytes, int]]:
-    """(number of different reports, the first position of each that came more than once)."""
+    """(number of different reports, the first position of each repeated one)."""
     slices = [one for file in files for one in file.slices()]
     ids = in_arrow(_slice_frame(session, slices), ReadIds(slices), "id binary, position long")
     seen = ids.groupBy("id").agg({"position": "min", "*": "count"})
@@ -209,7 +210,7 @@ def order_parts(
     folder: str,
     secret: bytes | None,
 ) -> dict[int, int]:
-    """Writes all messages into sorted parts; gives how many each part holds."""
+    """Writes all messages into sorted parts; returns how many messages each part has."""
     size = sum(file.records * file.messages * MESSAGE_BYTES for file in files)
     spread = _spread(session, files, -(-size // ORDER_PART_BYTES), secret, firsts)
     written = in_arrow(spread, OrderPart(folder, secret), COUNT_COLUMNS)
@@ -218,7 +219,7 @@ def order_parts(
 
 
 def open_parts(session: Any, files: Sequence[Messages], work: OpenPart) -> Tally:
-    """What is inside a batch's messages; the first bytes of each key go to the work's folder."""
+    """The contents of a batch's messages; the first bytes of each key go to the work's folder."""
     messages = sum(file.records for file in files)
     spread = _spread(session, files, -(-messages // OPEN_PART_MESSAGES), None, {})
     opened = in_arrow(spread, work, COUNT_COLUMNS)
@@ -260,7 +261,7 @@ def _numbers(batches: Iterable[Any]) -> Iterator[int]:
 
 
 def _parts(batches: Iterable[Any]) -> Iterator[tuple[int, Rows]]:
-    """(number, messages) of each part that a Spark task got."""
+    """(number, messages) of each part in a Spark task."""
     pieces: dict[int, list[bytes]] = {}
     for batch in batches:
         for part, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):

@@ -31,24 +31,24 @@ KINDS: dict[str, ColumnType] = {
     "timestamp": "instant",
     "timestamp_ntz": "time",
 }
-"""What a column holds, by Spark's name of its type."""
+"""The type of a column's values, by Spark's name for it."""
 FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
     "truth": (bool, int),
     "whole": (int,),
     "real": (int, float),
     "text": (str,),
 }
-"""Which values may be used for missing ones, by what the column holds."""
+"""Which values may replace missing ones, by the type of the column."""
 
 
 def read(
     session: Any, source: str, *, encoding: str | None = None, delimiter: str | None = None
 ) -> Any:
-    """The frame behind a path of Parquet data or a table's name, or the texts behind a path of CSV
-    with a header line."""
+    """The frame for a path of Parquet data or a table's name; for CSV with a header line, its
+    texts."""
     tabs = source.lower().removesuffix(".gz").endswith(".tsv")
     with spark_failures(
-        f"Spark cannot read {source}; give the path of Parquet or CSV data that every worker "
+        f"Spark cannot read {source}; pass the path of Parquet or CSV data that every worker "
         "can see, or the name of a table."
     ):
         if PurePosixPath(source).suffix.lower() in (".csv", ".tsv", ".gz"):
@@ -63,9 +63,9 @@ def read(
 def values_of(
     frame: Any, column: str | None, *, as_text: bool = False, user: str | None = None
 ) -> Any:
-    """The column as `value`, and the ids of users beside it as `user` if a column of them is named;
-    NaN becomes missing, and decimals become doubles, as on one machine. A column of a CSV file gets
-    its type here, or stays as texts."""
+    """The column as `value`, with user ids as `user` if their column is named. NaN becomes missing,
+    and decimals become doubles, as on one machine. A column of a CSV file gets its type here, or
+    remains text."""
     if isinstance(frame, TextTable):
         name = known_column(column, frame.frame.columns)
         frame = frame.typed(column, as_text=as_text, user=user)
@@ -94,12 +94,12 @@ def _type_name(frame: Any, name: str) -> str:
 
 
 def column_type(values: Any) -> ColumnType:
-    """What kind of values the column `value` holds, by its Spark type."""
+    """The kind of values in the column `value`, from its Spark type."""
     return KINDS.get(_type_name(values, "value"), "other")
 
 
 def equal_to(values: Any, wanted: object) -> Any:
-    """True or false per row: is it the wanted value?"""
+    """For each row, whether it is the wanted value."""
     from pyspark.sql.functions import expr, lit
 
     one, holds = comparable(wanted, column_type(values)), _type_name(values, "value")
@@ -129,9 +129,8 @@ def filled(values: Any, fill: object) -> Any:
 
 
 def grouped_by(values: Any, grouping: Grouping) -> Any:
-    """The column after what may be counted together was made equal: numbers outside 0..largest are
-    moved there, or all become −1, which the protocol refuses, so that a column of other numbers
-    does not make a group of each."""
+    """The column with numbers outside 0..largest clipped, or all replaced by −1, which the protocol
+    refuses. This keeps the number of different values, and so of groups, small."""
     most = grouping.largest
     if most is None:
         return values

@@ -63,7 +63,7 @@ def _evaluated(condition: Condition, frame: Any) -> Any:
             return _by(operator, first, second)
         case Compared(column, operator, bool() | int() | float() | str() as value):
             return _compared(frame, column, operator, value)
-    raise ParameterError("where is not a condition that can be read.")
+    raise ParameterError("where is not a valid condition.")
 
 
 def _column(frame: Any, column: Name) -> tuple[Any, str]:

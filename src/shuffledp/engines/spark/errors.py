@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from shuffledp.errors import ShuffleDPError
 
 SPARK_PACKAGES = ("pyspark", "py4j", "grpc")
-"""Whose errors mean that Spark failed."""
+"""Packages whose errors mean that Spark failed."""
 
 
 class ClusterError(ShuffleDPError):
@@ -22,7 +22,7 @@ class ClusterError(ShuffleDPError):
 
 @contextmanager
 def spark_failures(sentence: str = "") -> Iterator[None]:
-    """Turns what Spark raises into one sentence; Spark's own account stays as its cause."""
+    """Turns Spark's exceptions into one sentence; the original stays as the cause."""
     try:
         yield
     except Exception as error:
@@ -31,7 +31,7 @@ def spark_failures(sentence: str = "") -> Iterator[None]:
         raise ClusterError(
             sentence
             or f"Spark did not finish the job ({_condition(error)}); nothing was released: "
-            "look into Spark's log, then ask again."
+            "check Spark's log, then try again."
         ) from error
 
 
@@ -45,7 +45,7 @@ def without_pandas_warnings() -> Iterator[None]:
 
 
 def _condition(error: BaseException) -> str:
-    """The name of what happened, without Spark's text: that may quote values."""
+    """The name of the error, without Spark's text, which may quote values."""
     ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     name = ask() if ask is not None else None
     return str(name) if name else type(error).__name__

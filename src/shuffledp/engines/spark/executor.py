@@ -1,7 +1,7 @@
 """The executor on Apache Spark: counts and randomizes where the data is, publishes on the driver.
 
-The plan, the certificate and the result are those of `engines.local`. All data is looked at before
-a ledger is charged or anything is released.
+The plan, the certificate and the result are those of `engines.local`. All data is checked before a
+ledger is charged or anything is released.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(query: Query[R], data: Any) -> R:
     if where:
         data = with_keep(data, query.where)
     values = _read(query, data, several)
-    if not where:  # else it was checked before it was compared
+    if not where:  # otherwise it was checked before it was compared
         check_column(query, values)
     query = query.of_column(column_type(values))
     if where and query.grouped is None:
@@ -86,14 +86,14 @@ def run(query: Query[R], data: Any) -> R:
 
 
 def refuse_local_options(query: Query[R]) -> None:
-    """Refuses what works on one machine only."""
+    """Refuses options that work on one machine only."""
     query.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     query.refuse(("progress",), ONE_MACHINE)
     query.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
 
 
 def drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
-    """(protocol, everybody's reports added up) of a column `value`, drawn where the data is."""
+    """(protocol, all users' reports added up) of a column `value`, drawn where the data is."""
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))
@@ -107,8 +107,8 @@ def drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
 
 
 def _read(query: Query[R], data: Any, several: RowsPerUser | None) -> Any:
-    """What is asked about as the column `value`, with the ids of users beside it as `user` where
-    several rows may be of one."""
+    """The column of the query as `value`, with user ids as `user` if a user may have several
+    rows."""
     user = None if several is None else check_user_name(several.user)
     if query.grouped is not None:
         return pairs(data, query, user)
@@ -124,7 +124,7 @@ def _read(query: Query[R], data: Any, several: RowsPerUser | None) -> Any:
 
 
 def check_column(query: Query[R], values: Any) -> None:
-    """Refuses a column that the query has no answer for; first of all, one with missing values."""
+    """Refuses a column that the query cannot answer, and first of all one with missing values."""
     try:
         query.check_column(column_type(values))
     except InputError:
@@ -152,14 +152,14 @@ def _in_two_jobs(
 
 
 def _grouped(values: Any, grouping: Grouping) -> Any:
-    """Values and how many rows hold each, in one part if they are few."""
+    """Values and how many rows have each, in one part if they are few."""
     together = grouped_by(values, grouping)
     return together.groupBy("value").count().coalesce(1 if grouping.few_values else MOST_PARTS)
 
 
 @contextmanager
 def _counted(values: Any, grouping: Grouping | None) -> Iterator[tuple[Any, int, int]]:
-    """(values, or values and how many rows hold each; rows; rows without a value)."""
+    """(values, or values and how many rows have each; rows; rows without a value)."""
     if grouping is None:
         with spark_failures():
             rows, missing = values.selectExpr("count(*)", "count_if(value is null)").collect()[0]
@@ -176,7 +176,7 @@ def _counted(values: Any, grouping: Grouping | None) -> Iterator[tuple[Any, int,
 
 
 def _kept(tally: Any) -> Any:
-    """The tally, to be computed once; where a service keeps nothing, it is computed twice."""
+    """The tally, persisted so that it is computed once; twice on services that cannot persist."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,5 +1,5 @@
-"""Several columns of a Spark DataFrame as one column: combinations of labels as whole numbers, and
-groups of users beside their values as pairs."""
+"""Several columns of a Spark DataFrame as one: combinations of labels as whole numbers, and pairs
+of a user's group and value."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from shuffledp.queries.by_group.groups import Groups
 
 
 def combinations(frame: Any, query: Query[Any], fill: object, user: str | None = None) -> Any:
-    """The number of each row's combination of labels as `value`: −1 where a label is unknown, which
-    the protocol refuses, and null where a value is missing; the ids of users beside it as `user` if
-    a column of them is named."""
+    """The number of each row's combination of labels as `value`: −1, which the protocol refuses, if
+    a label is unknown, and null if a value is missing. User ids are in `user` if their column is
+    named."""
     from pyspark.sql.functions import array, call_function, coalesce, col, lit, when
 
     if isinstance(frame, TextTable):
@@ -53,13 +53,14 @@ def combinations(frame: Any, query: Query[Any], fill: object, user: str | None =
 
 
 def filtered(values: Any, query: Query[Any]) -> Any:
-    """The column `value` in which rows with a false `keep` say nothing; ids of users stay."""
+    """The column `value` in which rows with a false `keep` do not affect the answer; user ids
+    stay."""
     from pyspark.sql.functions import col, lit, when
 
     outside = query.filtered_value
     if outside is None:
         raise ParameterError(
-            f"On Spark, {query.name} is about all rows; leave where out, or use shuffledp without "
+            f"On Spark, {query.name} uses all rows; leave where out, or use shuffledp without "
             "Spark."
         )
     kinds = {"truth": "long", "whole": "long", "real": "double"}
@@ -86,9 +87,9 @@ def group_column(frame: Any, groups: Groups) -> str:
 
 
 def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
-    """Every row's group, by its number, and its value as one column `value` of pairs: null where
-    one of them is missing, and group −1, which the protocol refuses, where a group is not declared;
-    the ids of users beside it as `user` if a column of them is named."""
+    """Every row's group number and value as one column `value` of pairs: null if one of them is
+    missing, and group −1, which the protocol refuses, if a group is not declared. User ids are in
+    `user` if their column is named."""
     from pyspark.sql.functions import array, call_function, col, lit, struct, when
 
     groups, asked = query.grouped, query.of_each_group
@@ -102,7 +103,7 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
     listed = array(*(lit(label).cast(kind) for label in groups.labels))
     number = call_function("array_position", listed, col("label")) - 1
     value = col("value").cast("double")
-    if query.where is not None:  # the other rows are a separate group
+    if query.where is not None:  # excluded rows form a separate group
         number = when(col("keep"), number).otherwise(lit(len(groups.labels)))
         value = when(col("keep"), value).otherwise(lit(query.least_value))
     pair = struct(number.cast("long").alias("group"), value.alias("value"))
@@ -111,8 +112,8 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
 
 
 def values_beside(frame: Any, asked: Query[Any], others: dict[str, str | None]) -> Any:
-    """What is asked about as the column `value`, checked, filled, compared and prepared, with other
-    columns under the names that are given."""
+    """The column of the query as `value`, checked, filled, compared and prepared, with other
+    columns under the given names."""
     name = known_column(asked.column, frame.columns)
     beside = [
         f"{quoted(known_column(column, frame.columns))} as {shown}"

@@ -1,10 +1,10 @@
 """Random bits for Spark tasks that stay the same when a task runs again.
 
-Spark runs a task a second time after a failure, beside a slow copy, or when a frame is evaluated
-again. With bits from the operating system each run would draw other noise, and two noisy answers
-tell more than the one that was paid for. So the driver draws one secret per job from its operating
-system, every part of the data gets its own keystream from it, and the secret is dropped with
-the job.
+Spark runs a task a second time after a failure, when the first copy is slow, or when a frame is
+evaluated again. With bits from the operating system each run would draw different noise, and two
+noisy answers reveal more than the one that was charged. So the driver draws one secret per job from
+its operating system, every part of the data gets its own keystream from it, and the secret is
+dropped with the job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JOB_SECRET_BYTES = 32
 
 
 class JobSecret:
-    """The secret of one job; printing it shows nothing of it."""
+    """The secret of one job; its repr does not show it."""
 
     def __init__(self, entropy: Entropy = SYSTEM) -> None:
         self._secret = entropy.words(JOB_SECRET_BYTES, np.uint8).tobytes()
@@ -47,6 +47,6 @@ class PartEntropy(Entropy):
 
     def _first_secret(self) -> bytes:
         if self._first is None:
-            raise ParameterError("A part's keystream belongs to one thread; it began in another.")
+            raise ParameterError("A part's keystream works only in the thread that started it.")
         first, self._first = self._first, None
         return first

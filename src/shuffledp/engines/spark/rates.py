@@ -1,5 +1,5 @@
-"""How fast one core of this machine is, measured in a few seconds, and the machines that a plan
-needs. No Spark is started: these are the functions that its workers run."""
+"""Measures how fast one core of this machine is, and estimates the machines that a plan needs. It
+runs the workers' functions for a few seconds, without starting Spark."""
 
 from __future__ import annotations
 

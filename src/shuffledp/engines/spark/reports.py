@@ -5,15 +5,14 @@
     Python   encode ──▶ tally ──▶ one exact draw of this part's share of noise, keyed by
              (the job's secret, the part's number)
     JVM      add up the parts' reports, cell by cell
-    driver   one row per cell with messages: +1s and −1s with their noise. Never a row of data, nor
-             a true count
+    driver   one row per cell with messages: +1s and −1s with their noise. never a row of data or a
+    true count
 
-A protocol depends on the number of users. Where a grouped column is sure to have few values, one
-task gets them all and plans itself, so that one job does everything; otherwise a first job counts.
-
-Users draw independently of each other, so parts of any sizes give together the law of one machine's
-single draw. What a part gives is a function of its rows and the secret: if it runs again after a
-failure, or twice at the same time, it gives the same.
+A protocol depends on the number of users. If a grouped column has only few possible values, one
+task gets all of them and also plans, so a single job does everything; otherwise a first job counts.
+Users draw independently of each other, so parts of any size together have the same distribution as
+a single draw on one machine. The output of a part is a function of its rows and the secret: if it
+runs again after a failure, or twice at the same time, the output is the same.
 """
 
 from __future__ import annotations
@@ -51,18 +50,17 @@ Values = NDArray[Any]
 Batches = Iterable[Any]
 REPORT_SCHEMA = "cell long, said string, plus long, minus long, users long"
 FIRST, REFUSED, PLANNED = 0, -1, -2
-"""The first cell; in place of a cell: a refusal, and the protocol that was planned, both in
-`said`."""
+"""The first cell; and instead of a cell number: an error, and the protocol, both in `said`."""
 REFUSALS: dict[str, Callable[..., ShuffleDPError]] = {
     error.__name__: error for error in (ParameterError, DataError, PlanningError, ShortBatchError)
 }
 MOST_PARTS = 8
-"""How many parts share a column of texts after grouping, at most: each draws for every cell."""
+"""The most parts of a column of texts after grouping, because each part draws for every cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartWork:
-    """What a worker does with one part of the data: gives the report of its rows."""
+    """What a worker does with one part of the data: makes the report of its rows."""
 
     protocol: dict[str, Any]
     prepare: Callable[[Values], Values]
@@ -71,7 +69,7 @@ class PartWork:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """One row per cell that this part's report has messages for, and one for the first cell; or
-        one with the sentence of a refusal."""
+        one with an error message."""
         protocol = protocol_from_dict(self.protocol)
         entropy = self.secret.part(_part_number())
         try:
@@ -113,17 +111,17 @@ class PartWork:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeWork:
-    """What a worker does with a single part that holds all users, as values and how many hold
-    each: plans for all users and gives their report."""
+    """What a worker does with a single part that has all users (values and how many users have
+    each): plans for all users and makes their report."""
 
     make_plan: Callable[[int], Plan[Any]]
     users: int | None = None
-    """How many the guarantee may count on; None: all that are there."""
+    """The guaranteed number of users; None means all of them."""
     prepare: Callable[[Values], Values]
     secret: JobSecret
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        """The protocol, and one row per cell; or one row with the sentence of a refusal."""
+        """The protocol and one row per cell, or one row with an error message."""
         given = [batch for batch in batches if batch.num_rows]
         rows = sum(batch.column(1).to_numpy().sum() for batch in given)
         missing = sum(
@@ -141,7 +139,7 @@ class WholeWork:
 
 
 def checked_users(rows: int, missing: int, users: int | None) -> int:
-    """For how many users to plan; refuses nobody, users without a value, and too few."""
+    """The number of users to plan for; refuses none, too few, and users without a value."""
     if rows == 0:
         raise nobody()
     if missing:
@@ -156,7 +154,7 @@ def nobody() -> DataError:
 
 
 def tally_of(protocol: Protocol[Result], codes: Values, batch: Any) -> Counts:
-    """How many users hold each code: rows, or where the batch has a second column, what it says."""
+    """How many users have each code: the number of rows, or the sum of the second column if any."""
     if batch.num_columns == 1:
         return protocol.tally(codes)
     tally = protocol.tally(np.zeros(0, np.int64))
@@ -165,11 +163,10 @@ def tally_of(protocol: Protocol[Result], codes: Values, batch: Any) -> Counts:
 
 
 def added_up(frame: Any, work: PartWork) -> Report:
-    """The report of all users in a frame of values, or of values and how many hold each.
-
-    Ensures: one job runs, and what it finds is a value on the driver; nobody gets the frame with
-    noise in it, nor the report of a single part, which has that part's noise only. A part that
-    refuses its data refuses all of it.
+    """The report of all users in a frame of values, or of values and how many users have each.
+    Ensures: one job runs, and its result is a value on the driver. Nobody gets the frame with noise
+    in it, or the report of a single part, which has only that part's noise. If a part refuses its
+    data, all data is refused.
     """
     noised = in_arrow(frame, work, REPORT_SCHEMA)
     added = noised.groupBy("cell", "said").sum("plus", "minus", "users")
@@ -182,7 +179,7 @@ def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Protocol[Any], Repor
     planned, *rows = _collected(in_arrow(frame, work, REPORT_SCHEMA))
     if len({row[0] for row in rows}) < len(rows):
         raise ClusterError(
-            "Spark split what it was told to keep in one part; nothing was "
+            "Spark split data that should stay in one part; nothing was "
             "released: report this with the versions of Spark and Python."
         )
     protocol = protocol_from_dict(json.loads(planned[1]))
@@ -190,8 +187,8 @@ def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Protocol[Any], Repor
 
 
 def _collected(noised: Any) -> list[Any]:
-    """The rows that the job gives, in the order of the cells; raises the error that a part gave
-    instead."""
+    """The rows of the job's output, in the order of the cells; raises the error if a part returned
+    one."""
     with spark_failures():
         rows = noised.collect()
     if not rows:
@@ -211,7 +208,7 @@ def _report(rows: list[Any], protocol: Protocol[Any], secret: JobSecret) -> Repo
 
 
 def _refused(error: ShuffleDPError) -> Any:
-    """A refusal on its way to the driver; its sentence names no value."""
+    """An error message for the driver; it shows no values."""
     what = [error.have, error.need] if isinstance(error, ShortBatchError) else [str(error)]
     return _row_batch([REFUSED], [0], [0], 0, json.dumps([type(error).__name__, *what]))
 

@@ -1,9 +1,10 @@
 """Several rows of one user in a Spark DataFrame: at most k are kept, or all are added up.
 
-Which rows are kept depends on nothing but the rows themselves and a key that the driver draws once:
+Which rows are kept depends only on the rows themselves and a key that the driver draws once:
 each row gets the hash of the key, its user, its value and its number among equal rows of the user,
 and the k smallest are kept. So a task that runs again keeps the same rows, and sums are added up in
-the order of their values. What is left is sorted within each part, so that its draws are the same.
+the order of their values. The remaining rows are sorted within each part, so that the draws are the
+same, too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def check_user_name(user: object) -> str:
 
 
 def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = False) -> Any:
-    """The column as `value`, and the ids of users beside it as `user`."""
+    """The column as `value`, with the user ids as `user`."""
     user = check_user_name(user)
     names = frame.frame.columns if isinstance(frame, TextTable) else frame.columns
     if known_column(user, names) == column:
@@ -42,7 +43,7 @@ def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = 
 
 
 def refuse_missing(rows: Any) -> None:
-    """Raises `DataError` where a value or an id is missing: before any row is left out."""
+    """Raises `DataError` if a value or an id is missing, before any row is dropped."""
     with spark_failures():
         values, ids = rows.selectExpr(
             "count_if(value is null)", "count_if(user is null)"
@@ -60,7 +61,7 @@ def people_in(rows: Any) -> int:
 
 
 def of_users(rows: Any, several: RowsPerUser, entropy: Entropy) -> Any:
-    """The rows of each user that are kept, or their sums, as the column `value` alone."""
+    """Each user's kept rows, or their sums, as the only column `value`."""
     left = _summed(rows) if several.rows is None else _kept(rows, several.rows, entropy)
     return left.sortWithinPartitions("value")
 

