@@ -8,6 +8,7 @@ form and the glossary are made from this declaration. Engines (`shuffledp.engine
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,6 +47,16 @@ class Grouping:
     """Clip numbers to 0..largest."""
     few_values: bool = True
     """Whether only few different values can remain, so that one task can process all of them."""
+
+
+@dataclass(frozen=True)
+class KeptBounds:
+    """Where the values of rows that `where` keeps must lie."""
+
+    low: float
+    high: float
+    clamp: bool
+    """Whether others are clipped, not refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,8 +275,14 @@ class Query(QueryOptions, ABC, Generic[R]):
         raise ParameterError(f"{self.name} always uses all rows; leave where out.")
 
     @property
-    def filtered_value(self) -> Label | None:
-        """The value that `filtered` assigns to all excluded rows; None if there is none."""
+    def filtered_value(self) -> Label | float | dt.date | None:
+        """The value that `filtered` gives to all rows that are not kept; None if each gets a random
+        one, so that they are all different."""
+        return None
+
+    @property
+    def kept_bounds(self) -> KeptBounds | None:
+        """Where kept values must lie, if the query about filtered values allows more."""
         return None
 
     def of_filtered(self) -> Query[R]:

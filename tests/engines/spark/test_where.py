@@ -12,7 +12,9 @@ import shuffledp
 from shuffledp.data.arrow_conditions import kept_rows
 from shuffledp.data.columns import FileFormat
 from shuffledp.engines.spark.conditions import KEEP, with_keep
-from shuffledp.errors import ParameterError
+from shuffledp.engines.spark.joined_columns import filtered
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.queries.frequencies.query import FrequenciesQuery
 
 ROWS = 900
 CONDITIONS = [
@@ -78,8 +80,80 @@ def test_answers_are_about_the_rows_that_fit(frame: Any) -> None:
     assert mean.query == "mean" and abs(mean.value - part.age.mean()) < 8 * mean.rmse
 
 
+@pytest.mark.parametrize("candidates", [["a", "b"], []], ids=["histogram", "table"])
+def test_frequencies_of_some_rows(frame: Any, candidates: list[str]) -> None:
+    """Rows that are left out hold random labels: none of them is one of the candidates, and they
+    are all different, so that they do not fill one bucket."""
+    asked: dict[str, Any] = {"column": "place", "epsilon": 8, "seed": 3}
+    found = shuffledp.frequencies(frame, candidates=candidates, where="age < 30", **asked)
+    part = table()[table().age < 30].place.value_counts()
+    shown = found if candidates else found.showing(["a", "b"])  # type: ignore[attr-defined]
+    assert found.users == ROWS and found.where == "age < 30"
+    assert np.abs(shown.values - part[["a", "b"]].to_numpy()).max() < 8 * shown.rmse
+    # the twin: without the condition there are three times as many
+    everybody = shuffledp.frequencies(frame, candidates=["a", "b"], **asked)
+    assert np.abs(everybody.values - part[["a", "b"]].to_numpy()).min() > 8 * shown.rmse
+
+
+def test_frequencies_of_numbers_of_some_rows_per_user(frame: Any) -> None:
+    asked: dict[str, Any] = {"column": "age", "epsilon": 8, "user": "row", "rows_per_user": 1}
+    found = shuffledp.frequencies(frame, candidates=[3, 80], where="age < 30", seed=3, **asked)
+    assert found.users == ROWS
+    assert np.abs(found.values - [ROWS / 90, 0]).max() < 8 * found.rmse
+
+
+def test_heavy_hitters_of_some_rows(spark: Any) -> None:
+    """Words that are frequent only among the rows that are left out are not found."""
+    rows = pd.DataFrame({"word": ["bus", "walk"] * 4_000, "group": [0, 0, 1, 1] * 2_000})
+    words = spark.createDataFrame(rows)
+    asked: dict[str, Any] = {"column": "word", "epsilon": 8, "seed": 4}
+    for where, expected in (("group = 1", {"bus", "walk"}), ("word = 'bus'", {"bus"})):
+        found = shuffledp.heavy_hitters(words, where=where, **asked)
+        assert set(found.labels) == expected and found.users == len(rows)
+        fits = rows.query(where.replace(" = ", " == "))
+        true = [(fits.word == word).sum() for word in found.labels]
+        assert np.abs(found.values - true).max() < 8 * found.rmse
+
+
+def test_labels_of_rows_that_are_left_out_are_all_different_and_stay(frame: Any) -> None:
+    """A task that runs again gives the same, and another query gives others."""
+    query = FrequenciesQuery(epsilon=1, column="place", where="age < 0")
+    rows = with_keep(frame, query.where).selectExpr("place as value", f"{KEEP} as keep")
+    drawn = filtered(rows, query)
+    first, again, other = (
+        [row[0] for row in one.collect()] for one in (drawn, drawn, filtered(rows, query))
+    )
+    assert first == again and len(set(first)) == ROWS and not set(first) & set(other)
+
+
+@pytest.mark.parametrize("last", ["2024-05-30", "2024-05-30T12:00"])
+def test_quantiles_of_dates_of_some_rows(frame: Any, last: str) -> None:
+    asked: dict[str, Any] = {"epsilon": 8, "bounds": ("2024-05-01", last), "seed": 5}
+    found = shuffledp.quantiles(frame, column="day", where="age < 15", **asked)
+    here = shuffledp.quantiles(table(), column="day", where="age < 15", **asked)
+    assert found.users == ROWS
+    for there, one in zip(found.shown(), here.shown(), strict=True):
+        assert abs(there.value - one.value) < (
+            2 if "T" not in last else 2 * 86_400
+        )  # all kept rows are in the first half of May
+    short: dict[str, Any] = {**asked, "bounds": ("2024-05-01", "2024-05-12")}
+    with pytest.raises(ValueOutOfRange, match="outside"):
+        shuffledp.quantiles(frame, column="day", where="age < 15", **short)
+
+
+def test_bounds_are_those_of_kept_rows(frame: Any) -> None:
+    """Rows that are left out hold 0; kept values between 0 and the bounds are not allowed for
+    that reason."""
+    asked: dict[str, Any] = {"column": "age", "epsilon": 8, "bounds": (20, 100), "rmse": 400}
+    with pytest.raises(ValueOutOfRange):
+        shuffledp.real_sum(frame, where="age >= 19", **asked)
+    data = table()
+    for where, more in (("age >= 20", {}), ("yes", {"clamp": True})):
+        found = shuffledp.real_sum(frame, where=where, **more, **asked)
+        fits = data.age[data.age >= 20] if where != "yes" else data.age[data.yes].clip(20)
+        assert abs(found.value - fits.sum()) < 6 * found.rmse
+
+
 def test_what_spark_does_not_take_is_refused(frame: Any) -> None:
     with pytest.raises(ParameterError, match="must be a condition"):
         shuffledp.count(frame, column="yes", epsilon=1, where=lambda rows: rows)
-    with pytest.raises(ParameterError, match="leave where out"):
-        shuffledp.frequencies(frame, column="place", epsilon=8, candidates=["a"], where="yes")

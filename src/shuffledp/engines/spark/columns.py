@@ -100,18 +100,25 @@ def column_type(values: Any) -> ColumnType:
 
 def equal_to(values: Any, wanted: object) -> Any:
     """For each row, whether it is the wanted value."""
-    from pyspark.sql.functions import expr, lit
+    from pyspark.sql.functions import lit
 
     one, holds = comparable(wanted, column_type(values)), _type_name(values, "value")
-    if isinstance(one, dt.date):  # also a datetime
-        text = one.isoformat(sep=" ") if isinstance(one, dt.datetime) else one.isoformat()
-        same = values["value"] == expr(f"{holds} '{text}'")
+    if isinstance(one, dt.date):
+        same = values["value"] == moment(one, holds)
     elif holds == "float":
         same = values["value"] == lit(one).cast("float")
     else:
         same = values["value"] == one
     others = [name for name in values.columns if name != "value"]
     return values.select(same.alias("value"), *others)
+
+
+def moment(one: dt.date, kind: str) -> Any:
+    """A date, or one with a time, as a value of a Spark type of dates."""
+    from pyspark.sql.functions import expr
+
+    text = one.isoformat(sep=" ") if isinstance(one, dt.datetime) else one.isoformat()
+    return expr(f"{kind} '{text}'")
 
 
 def filled(values: Any, fill: object) -> Any:

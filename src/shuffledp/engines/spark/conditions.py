@@ -18,7 +18,7 @@ from shuffledp.data.conditions import (
     OneOf,
     parsed,
 )
-from shuffledp.engines.spark.columns import KINDS, value_expression
+from shuffledp.engines.spark.columns import KINDS, moment, value_expression
 from shuffledp.engines.spark.text_files import TextTable
 from shuffledp.errors import ParameterError
 
@@ -76,13 +76,12 @@ def _column(frame: Any, column: Name) -> tuple[Any, str]:
 
 
 def _compared(frame: Any, column: Name, operator: str, value: Literal) -> Any:
-    from pyspark.sql.functions import expr, lit
+    from pyspark.sql.functions import lit
 
     found, type_name = _column(frame, column)
     one = literal_of(value, KINDS.get(type_name, "other"), operator)
-    if isinstance(one, dt.date):  # also a datetime
-        text = one.isoformat(sep=" ") if isinstance(one, dt.datetime) else one.isoformat()
-        return _by(operator, found, expr(f"{type_name} '{text}'"))
+    if isinstance(one, dt.date):
+        return _by(operator, found, moment(one, type_name))
     return _by(operator, found, lit(one).cast("float") if type_name == "float" else lit(one))
 
 

@@ -65,7 +65,8 @@ def run(query: Query[R], data: Any) -> R:
         check_column(query, values)
     query = query.of_column(column_type(values))
     if where and query.grouped is None:
-        values, query = filtered(values, query), query.of_filtered()
+        summed = several is not None and several.rows is None
+        values, query = filtered(values, query, summed=summed), query.of_filtered()
     if several is not None:
         refuse_missing(values)
         several = replace(several, people=people_in(values))

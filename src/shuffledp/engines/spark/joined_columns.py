@@ -3,8 +3,12 @@ of a user's group and value."""
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
+import numpy as np
+
+from shuffledp.data.arrays import ColumnType
 from shuffledp.data.columns import known_column
 from shuffledp.engines.local import fill_of
 from shuffledp.engines.spark.columns import (
@@ -12,14 +16,20 @@ from shuffledp.engines.spark.columns import (
     column_type,
     equal_to,
     filled,
+    moment,
     quoted,
     value_expression,
 )
 from shuffledp.engines.spark.conditions import KEEP
 from shuffledp.engines.spark.text_files import TextTable
 from shuffledp.errors import ParameterError
-from shuffledp.queries.base import Query
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.queries.base import KeptBounds, Query
 from shuffledp.queries.by_group.groups import Groups
+
+KEY_BYTES = 16
+NUMBERS: dict[ColumnType, str] = {"truth": "long", "whole": "long", "real": "double"}
+"""Spark's type for numbers, by what the column holds."""
 
 
 def combinations(frame: Any, query: Query[Any], fill: object, user: str | None = None) -> Any:
@@ -52,24 +62,50 @@ def combinations(frame: Any, query: Query[Any], fill: object, user: str | None =
     return frame.select(*shown)
 
 
-def filtered(values: Any, query: Query[Any]) -> Any:
-    """The column `value` in which rows with a false `keep` do not affect the answer; user ids
-    stay."""
+def filtered(values: Any, query: Query[Any], *, summed: bool = False) -> Any:
+    """The column `value` in which rows with a false `keep` say nothing; ids of users stay. Rows
+    that are `summed` have no bounds: those of their sum count."""
     from pyspark.sql.functions import col, lit, when
 
-    outside = query.filtered_value
+    outside, holds = query.filtered_value, column_type(values)
+    kind = str(values.schema["value"].dataType.typeName())
     if outside is None:
-        raise ParameterError(
-            f"On Spark, {query.name} uses all rows; leave where out, or use shuffledp without "
-            "Spark."
-        )
-    kinds = {"truth": "long", "whole": "long", "real": "double"}
-    kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
-    kind = kinds_of_outside.get(type(outside)) or kinds[column_type(values)]
+        kind, other = _random_values(holds, query.entropy)
+    elif isinstance(outside, dt.datetime):
+        kind = "timestamp_ntz" if holds == "date" else kind
+        other = moment(outside.replace(tzinfo=dt.UTC) if holds == "instant" else outside, kind)
+    else:
+        kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
+        kind = kinds_of_outside.get(type(outside)) or NUMBERS[holds]
+        other = lit(outside).cast(kind)
     value = col("value").cast(kind)
-    kept = when(col("value").isNull(), lit(None)).when(col("keep"), value)
+    fits = value if summed or query.kept_bounds is None else _within(value, query.kept_bounds)
+    kept = when(col("value").isNull(), lit(None)).when(col("keep"), fits)
     others = [name for name in values.columns if name == "user"]
-    return values.select(kept.otherwise(lit(outside).cast(kind)).alias("value"), *others)
+    return values.select(kept.otherwise(other).alias("value"), *others)
+
+
+def _within(value: Any, bounds: KeptBounds) -> Any:
+    """Values clipped to the bounds; or infinity, which protocols refuse, for those outside."""
+    from pyspark.sql.functions import greatest, least, lit, when
+
+    low, high, number = lit(bounds.low), lit(bounds.high), value.cast("double")
+    if bounds.clamp:
+        return least(greatest(number, low), high)
+    return when(number.between(low, high), number).otherwise(lit(float("inf")))
+
+
+def _random_values(holds: ColumnType, entropy: Entropy) -> tuple[str, Any]:
+    """(Spark's type, values of 60 random bits or words of 96): they depend on the row's place and
+    on a key that the driver draws, so a task that runs again gives the same."""
+    from pyspark.sql.functions import expr
+
+    key = entropy.words(KEY_BYTES, np.uint8).tobytes().hex()
+    drawn = f"sha2(concat_ws('|', '{key}', monotonically_increasing_id()), 256)"
+    if holds == "whole":
+        return "long", expr(f"cast(conv(substring({drawn}, 1, 15), 16, 10) as long)")
+    letters = f"translate(substring({drawn}, 1, 24), '0123456789abcdef', 'abcdefghijklmnop')"
+    return "string", expr(letters)
 
 
 def group_column(frame: Any, groups: Groups) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Annotated, ClassVar, Self, cast
 
@@ -21,7 +21,7 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, truth, whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_BUCKETS
-from shuffledp.protocols.bounds import outermost_floats, reals_within
+from shuffledp.protocols.bounds import outermost_floats
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import check_numbers, checked_probabilities
@@ -213,14 +213,18 @@ class QuantilesQuery(Query[QuantilesResult]):
         return clamped(values, low, high, whole_numbers=bool(self.points))
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        low, high, unit = checked_axis(self.bounds)
-        axis = Axis(low=low, high=high, bins=2, points=bool(self.points), unit=unit)
-        axis.bins_of(values[kept])  # refuses what does not fit: of_filtered has wider bounds
+        unit = checked_axis(self.bounds)[2]
+        self.refuse_outside(values[kept])  # of_filtered has wider bounds
         outside = self._outside
         if unit:
             numbers = np.where(kept, date_numbers(values, unit), outside)
             return numbers.astype(np.int64).astype(DTYPES[unit])
         return np.where(kept, values, np.asarray(outside))
+
+    def refuse_outside(self, values: Values) -> None:
+        """Raises `ValueOutOfRange` if a value does not lie within the bounds."""
+        low, high, unit = checked_axis(self.bounds)
+        Axis(low=low, high=high, bins=2, points=bool(self.points), unit=unit).bins_of(values)
 
     @property
     def _outside(self) -> int | float:
@@ -232,8 +236,9 @@ class QuantilesQuery(Query[QuantilesResult]):
         return outermost_floats(low, low + (high - low) * Fraction(8, 7))[1]
 
     @property
-    def filtered_value(self) -> int | float | None:  # type: ignore[override]
-        return None if checked_axis(self.bounds)[2] else self._outside
+    def filtered_value(self) -> float | datetime:
+        unit = checked_axis(self.bounds)[2]
+        return datetime.fromisoformat(date_text(self._outside, unit)) if unit else self._outside
 
     def of_filtered(self) -> FilteredQuantilesQuery:
         """Rows that are not kept lie above the bounds, which reach up to them."""
@@ -279,13 +284,13 @@ class FilteredQuantilesQuery(QuantilesQuery):
     def prepare(self, values: Values) -> Values:
         """Refuses or clips kept values that lie outside their own bounds."""
         assert self.kept is not None
-        if values.dtype.kind not in "biuf":
-            return values  # dates, which were prepared before
-        inside = values != self._top
-        found = np.asarray(values.astype(np.float64) if values.dtype.kind in "f" else values).copy()
+        unit = checked_axis(self.bounds)[2]
+        if unit:
+            values = date_numbers(values, unit).astype(DTYPES[unit])
+        inside = (values.astype(np.int64) if unit else values) != self._top
+        found = values.astype(np.float64) if values.dtype.kind in "f" else values.copy()
         own = self.kept.prepare(values[inside])
-        low, high, _ = checked_axis(self.kept.bounds)
-        reals_within(own, low, high)
+        self.kept.refuse_outside(own)
         found[inside] = own
         return found
 

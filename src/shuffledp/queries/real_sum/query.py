@@ -22,9 +22,16 @@ from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
-from shuffledp.protocols.bounds import reals_within
+from shuffledp.protocols.bounds import outermost_floats, reals_within
 from shuffledp.protocols.results import ErrorLaw, Estimate, Result
-from shuffledp.queries.base import BaselineArguments, GroupArguments, Query, StudioWords, query
+from shuffledp.queries.base import (
+    BaselineArguments,
+    GroupArguments,
+    KeptBounds,
+    Query,
+    StudioWords,
+    query,
+)
 from shuffledp.queries.by_group.groups import Groups, GroupsBy
 from shuffledp.queries.by_group.query import KEPT, ByGroupQuery, GroupableQuery
 from shuffledp.queries.by_group.result import GroupsResult
@@ -131,6 +138,10 @@ class RealSumQuery(GroupableQuery):
     @property
     def filtered_value(self) -> int:
         return 0
+
+    @property
+    def kept_bounds(self) -> KeptBounds:
+        return KeptBounds(*outermost_floats(*self.exact_bounds), clamp=self.clamp)
 
     def of_filtered(self) -> RealSumQuery:
         """Rows that are not kept hold 0, which must lie within the bounds."""
