@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -54,18 +55,29 @@ def answering(answers: list[int | Exception], seen: list[bytes]) -> httpx2.MockT
     return httpx2.MockTransport(answer)
 
 
+def given(task: Task, box: Path | Outbox, transport: httpx2.MockTransport) -> dict[str, Any]:
+    """What a device is made of that answers every task and whose requests `transport` carries."""
+    return {
+        "task": task,
+        "shuffler": "http://shuffler",
+        "token": "t",
+        "outbox": box,
+        "policy": TRUSTING,
+        "proof": proof_of(task),
+        "transport": transport,
+    }
+
+
+def device(
+    task: Task, box: Path | Outbox, transport: httpx2.MockTransport, **options: Any
+) -> Client:
+    return Client(**given(task, box, transport), **options)
+
+
 def test_a_retry_sends_the_same_bytes(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
     transport = answering([httpx2.ConnectError("away"), 503, 429, 201], seen)
-    with Client(
-        task,
-        "http://shuffler",
-        "t",
-        tmp_path / "box",
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=transport,
-    ) as client:
+    with device(task, tmp_path / "box", transport) as client:
         client.send(1)
     assert len(seen) == 4 and len(set(seen)) == 1
     assert len(seen[0]) == task.report_bytes
@@ -73,16 +85,8 @@ def test_a_retry_sends_the_same_bytes(task: Task, tmp_path: Path) -> None:
 
 def test_an_id_lies_beside_its_token_and_is_fresh(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
-    for device in ("a", "b"):
-        with Client(
-            task,
-            "http://shuffler",
-            "t",
-            tmp_path / device,
-            policy=TRUSTING,
-            proof=proof_of(task),
-            transport=answering([201], seen),
-        ) as client:
+    for name in ("a", "b"):
+        with device(task, tmp_path / name, answering([201], seen)) as client:
             client.send(1)
     ids = [read_upload(body).report_id for body in seen]
     assert {name[:8] for name in ids} == {token_hash("t")[:8]} and len(set(ids)) == 2
@@ -96,15 +100,7 @@ def test_bytes_are_stored_before_the_first_send(task: Task, tmp_path: Path) -> N
         stored.append(box.stored(task.id) == request.read())
         return httpx2.Response(201)
 
-    Client(
-        task,
-        "http://s",
-        "t",
-        box,
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=httpx2.MockTransport(answer),
-    ).send(0)
+    device(task, box, httpx2.MockTransport(answer)).send(0)
     assert stored == [True]
     assert box.stored(task.id) is None and box.answered(task.id)
 
@@ -115,55 +111,21 @@ def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(
     seen: list[bytes] = []
     away = answering([httpx2.ConnectError("away")], seen)
     with pytest.raises(Unreachable, match="stored"):
-        Client(
-            task,
-            "http://s",
-            "t",
-            tmp_path,
-            policy=TRUSTING,
-            proof=proof_of(task),
-            transport=away,
-            attempts=3,
-        ).send(1)
-    again = Client(
-        task,
-        "http://s",
-        "t",
-        tmp_path,
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=answering([201], seen),
-    )
+        device(task, tmp_path, away, attempts=3).send(1)
+    again = device(task, tmp_path, answering([201], seen))
     again.resume()
     again.resume()  # nothing left to send
     assert len(seen) == 4 and len(set(seen)) == 1
 
 
 def test_a_second_value_is_refused(task: Task, tmp_path: Path) -> None:
-    client = Client(
-        task,
-        "http://s",
-        "t",
-        tmp_path,
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=answering([201], []),
-    )
+    client = device(task, tmp_path, answering([201], []))
     client.send(1)
     for value in (0, 1):
         with pytest.raises(AlreadyAnswered):
             client.send(value)
     with pytest.raises(Unreachable):
-        fresh = Client(
-            task,
-            "http://s",
-            "t",
-            tmp_path / "b",
-            policy=TRUSTING,
-            proof=proof_of(task),
-            transport=answering([503], []),
-            attempts=1,
-        )
+        fresh = device(task, tmp_path / "b", answering([503], []), attempts=1)
         fresh.send(1)
     with pytest.raises(AlreadyAnswered):  # stored but not acknowledged counts too
         fresh.send(1)
@@ -186,30 +148,14 @@ def test_two_programs_cannot_both_answer(task: Task, tmp_path: Path) -> None:
 def test_a_task_may_allow_more_answers(tmp_path: Path) -> None:
     task = Trio(tmp_path).task(repeat=True)
     seen: list[bytes] = []
-    client = Client(
-        task,
-        "http://s",
-        "t",
-        tmp_path / "box",
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=answering([201], seen),
-    )
+    client = device(task, tmp_path / "box", answering([201], seen))
     client.send(1)
     client.send(0)
     assert len(set(seen)) == 2
 
 
 def test_a_final_no_is_said_with_its_reason(task: Task, tmp_path: Path) -> None:
-    client = Client(
-        task,
-        "http://s",
-        "t",
-        tmp_path,
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=answering([409], []),
-    )
+    client = device(task, tmp_path, answering([409], []))
     with pytest.raises(Refused, match="used") as refused:
         client.send(1)
     assert refused.value.status == 409 and refused.value.code == "token-used"
@@ -223,15 +169,7 @@ def test_seeded_randomness_is_refused(task: Task, tmp_path: Path) -> None:
 
 
 def test_a_wrong_value_leaves_nothing_behind(task: Task, tmp_path: Path) -> None:
-    client = Client(
-        task,
-        "http://s",
-        "t",
-        tmp_path / "box",
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=answering([201], []),
-    )
+    client = device(task, tmp_path / "box", answering([201], []))
     with pytest.raises(ValueOutOfRange):
         client.send(7)
     client.send(1)
@@ -267,15 +205,7 @@ def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
 
     async def walk() -> None:
         transport = answering([httpx2.ReadTimeout("slow"), 201], seen)
-        async with AsyncClient(
-            task,
-            "http://s",
-            "t",
-            tmp_path,
-            policy=TRUSTING,
-            proof=proof_of(task),
-            transport=transport,
-        ) as client:
+        async with AsyncClient(**given(task, tmp_path, transport)) as client:
             await client.send(1)
             with pytest.raises(AlreadyAnswered):
                 await client.send(1)
@@ -311,24 +241,14 @@ def test_the_shuffler_says_how_long_to_wait(
     ]
     left = iter(answers)
     transport = httpx2.MockTransport(lambda _: next(left))
-    with Client(
-        task, "http://s", "t", tmp_path, policy=TRUSTING, proof=proof_of(task), transport=transport
-    ) as client:
+    with device(task, tmp_path, transport) as client:
         client.send(1)
     assert slept[:2] == [7.0, 30.0] and all(pause < 1 for pause in slept[2:])
     assert len(slept) == 4
     malformed = httpx2.MockTransport(
         lambda _: httpx2.Response(400, json=problem | {"type": "urn:shuffledp:problem:malformed"})
     )
-    again = Client(
-        task,
-        "http://s",
-        "t",
-        tmp_path / "b",
-        policy=TRUSTING,
-        proof=proof_of(task),
-        transport=malformed,
-    )
+    again = device(task, tmp_path / "b", malformed)
     with pytest.raises(Refused):
         again.send(1)
 
@@ -348,16 +268,7 @@ def test_nobody_waits_after_the_last_attempt(
     monkeypatch.setattr(time, "sleep", of_this_thread(slept))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     transport = httpx2.MockTransport(lambda _: httpx2.Response(503))
-    client = kind(
-        task,
-        "http://s",
-        "t",
-        tmp_path,
-        policy=TRUSTING,
-        proof=proof_of(task),
-        attempts=3,
-        transport=transport,
-    )
+    client = kind(**given(task, tmp_path, transport), attempts=3)
     with pytest.raises(Unreachable, match="in 3 attempts"):
         if isinstance(client, Client):
             client.send(1)

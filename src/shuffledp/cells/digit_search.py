@@ -147,10 +147,13 @@ def shares_of_one(logs: Floats) -> Floats:
 
 @lru_cache(maxsize=32)
 def _moves(size: int) -> Floats:
-    """The corners and the middles of a cube's sides, or its axes."""
+    """The corners and the middles of a cube's sides, or its axes. An unknown's column lies together
+    in memory: thousands of points have few unknowns each, and numpy is fast along the points."""
     if 3**size <= MOST_CORNERS:
-        return np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=size)))
-    return np.concatenate([np.eye(size), -np.eye(size), np.zeros((1, size))])
+        moves = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=size)))
+    else:
+        moves = np.concatenate([np.eye(size), -np.eye(size), np.zeros((1, size))])
+    return np.asfortranarray(moves)
 
 
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:

@@ -14,6 +14,9 @@ from shuffledp.numbers.exact import to_float
 BEST, BOUNDED, PAPER, POOLED, SPARSE = "best", "bounded", "paper", "pooled", "sparse"
 CELL_CHOICES = (BEST, BOUNDED, PAPER, POOLED, SPARSE)
 """The planners' argument `cell`."""
+KEPT_SEARCHES = 256
+"""Of how many targets each search remembers what it found: the same ones are often asked for again,
+by another choice of `cell` or another plan."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,9 @@ Reuse = Callable[[Plan[Any]], dict[str, Any]]
 
 SHORT_EPSILONS = [
     number
-    for power in range(-6, 1)
+    for power in range(7)
     for digits in range(100, 1000)
-    if SMALLEST_EPSILON <= (number := digits * Fraction(10) ** power) <= LARGEST_EPSILON
+    if SMALLEST_EPSILON <= (number := Fraction(digits * 10**power, 10**6)) <= LARGEST_EPSILON
 ]
 """The decimals with three digits that plans can be made for, in order."""
 FIRST_GUESS = Fraction(1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from shuffledp.cells.digit_search import (
     search,
     shares_of_one,
 )
-from shuffledp.cells.search import CellTarget, FoundCells
+from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_found
 from shuffledp.numbers.exact import round_to
@@ -134,6 +135,7 @@ class BoundedDigits:
         return sum(losses, start=Fraction(0))
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:

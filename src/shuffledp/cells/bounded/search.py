@@ -23,7 +23,7 @@ from flint import arb
 from shuffledp.cells.base import Copies
 from shuffledp.cells.bounded.cell import MOST_CUT, BoundedCell, Direction
 from shuffledp.cells.bounded.proof import prove
-from shuffledp.cells.search import CellTarget, FoundCells, counted_messages
+from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells, counted_messages
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_found, first_whole
 from shuffledp.numbers.exact import at_precision, ball, counted, fraction_above, round_to, show
@@ -532,6 +532,7 @@ UP_SHARES = (Fraction(38, 100), Fraction(1, 2))
 """The shares of ε that a search for few messages tries for the way up."""
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_cell(
     task: CellTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:
@@ -543,6 +544,7 @@ def search_cell(
     return cheapest(task.mse) if messages is None else least_error(task, cheapest, messages)
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_buckets(
     epsilon: Fraction,
     task: CellTarget,

@@ -12,7 +12,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 from flint import arb
@@ -41,7 +41,7 @@ from shuffledp.cells.digit_search import (
 )
 from shuffledp.cells.digits.cell import SharedCell, SharedDigits, SharedWayUp
 from shuffledp.cells.digits.proof import prove
-from shuffledp.cells.search import FoundCells
+from shuffledp.cells.search import KEPT_SEARCHES, FoundCells
 from shuffledp.errors import CertificateError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
@@ -97,13 +97,14 @@ class SharedDigitCosts(DigitCosts):
             far = cut[:, None] + 1 + self.largest / 2
             logs = scale - fall * (cut[:, None] + 1) + 2 * np.log(far) - np.log(cut[:, None] + 1)
             last = strays - widest * (cut + 1) + 2 * np.log(cut + 1)
-            total = np.logaddexp.reduce(np.concatenate([logs, last[:, None]], axis=1), axis=1)
+            total = reduce(np.logaddexp, [*logs.T, last])  # much faster than along an axis
             cut = np.maximum(
                 cut + (total - aim) / np.maximum(widest - 2 / (cut + 1), widest / 4), k
             )
         return np.asarray(cut)
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:

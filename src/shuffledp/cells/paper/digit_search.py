@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from shuffledp.cells.digit_search import (
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.flood import reserve, with_best_pairs
 from shuffledp.cells.paper.search import SURELY_MORE, noise_variance
-from shuffledp.cells.search import FoundCells
+from shuffledp.cells.search import KEPT_SEARCHES, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect_found
 from shuffledp.numbers.exact import ball, round_to, sign
@@ -170,6 +171,7 @@ LOOSEST_SUM = 30.0
 """ln of the largest squared error that is tried for few messages, over a trusted party's."""
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:

@@ -174,6 +174,7 @@ def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
     rare = OVERFLOW_BITS * math.log(2) + np.where(
         RESERVE_TILTS < 1, math.log(users), one_draw[..., None]
     )
-    rare = rare + flood[..., None] * np.expm1(np.minimum(2 * tilt, 50.0))
+    if flood.any():
+        rare = rare + flood[..., None] * np.expm1(np.minimum(2 * tilt, 50.0))
     result: Floats = (rare / tilt).min(axis=-1)
     return result

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from flint import arb
@@ -30,7 +31,7 @@ from shuffledp.cells.paper.flood import (
     with_least_flood,
 )
 from shuffledp.cells.paper.proof import tightest
-from shuffledp.cells.search import CellTarget, FoundCells, counted_messages
+from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells, counted_messages
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_arrays
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
@@ -407,6 +408,7 @@ def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
     return replace(task, up=exact_up, down=epsilon - exact_up)
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_cell(
     task: CellTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:
@@ -425,6 +427,7 @@ def one_cell(task: CellTarget, messages: float | None) -> FoundCells:
     return FoundCells(cells=(cell,), mse=task.mse, cost=spent(task, cell))
 
 
+@lru_cache(maxsize=KEPT_SEARCHES)
 def search_buckets(
     epsilon: Fraction,
     task: CellTarget,
