@@ -5,14 +5,14 @@ from __future__ import annotations
 from shuffledp.service.store.schema import LOG_TABLE, TASK_STATES, TASKS_TABLE, Schema
 
 RESULT_AGES = "ALTER TABLE batches ADD COLUMN published_at BIGINT NOT NULL DEFAULT 0"
-"""When a batch's result was published, in seconds since 1970; 0: not known."""
+"""When a batch's result was published, in seconds since 1970; 0 if unknown."""
 
 SERIES_TABLE = """
     CREATE TABLE series (
         series {BYTES}, place BIGINT, task {BYTES} NOT NULL, PRIMARY KEY (series, place)
     )
 """
-"""Which task has which place in a series; nothing is ever deleted from it, as from the log."""
+"""Which task has which position in a series; like the log, nothing is ever deleted from it."""
 
 NO_OLD_TALLIES = "UPDATE batches SET tally=NULL WHERE state NOT IN ('received', 'counted')"
 """Earlier versions kept the tallies of published and held batches."""
