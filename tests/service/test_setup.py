@@ -173,7 +173,7 @@ def test_a_malformed_introduction_is_refused(tmp_path: Path, change: Any) -> Non
     data = json.loads(folder.own.to_json())
     change(data)
     (tmp_path / "bad.json").write_text(json.dumps(data))
-    with pytest.raises(ParameterError, match="is no introduction"):
+    with pytest.raises(ParameterError, match="is not an introduction"):
         Introduction.load(tmp_path / "bad.json")
 
 

@@ -161,7 +161,7 @@ def test_a_server_goes_on_with_an_old_store(
             await trio.upload(task, [1] * 3)
             assert (await trio.status(task))["have"] == 8
             (warned,) = [one for one in caplog.records if "without a place" in one.message]
-            assert "make them anew" in warned.fields["reason"]  # type: ignore[attr-defined]
+            assert "Make new ones" in warned.fields["reason"]  # type: ignore[attr-defined]
             await trio.register(trio.task("second", cell="bounded"))
             headers = bearing(OPERATOR)
             listed = (await trio.to_shuffler.get("/tasks", headers=headers)).json()["tasks"]

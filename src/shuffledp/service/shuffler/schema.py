@@ -4,8 +4,8 @@
 updated in the statement that stores reports. `used` holds the ids of stored reports (16 bytes)
 and the hashes of spent tokens (32 bytes; where a token counts once in every batch, the batch's
 number follows in 4 bytes). `checksum` tells a retry from another report of the same id.
-`store.lost` counts how often uses of tokens were lost with an older store, and `tokens.losses` says
-how many losses there had been when a token was enrolled.
+`store.lost` counts how often the record of used tokens was lost with an older store, and
+`tokens.losses` says how many losses there had been when a token was enrolled.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ async def _to_replicas(transaction: Transaction, words: Words) -> None:
     placed = "SELECT COUNT(*) FROM placements WHERE store <> ''"
     if int((await transaction.rows(old))[0][0]):
         raise ConfigError(
-            "This store holds batches that version 0.2 has not delivered yet; start 0.2 once more, "
+            "This store has batches that version 0.2 has not delivered yet; start 0.2 once more, "
             "wait until its status shows none, stop it, and start this version again."
         )
     if int((await transaction.rows(placed))[0][0]):
         raise ConfigError(
-            "Tasks of this shuffler live in several stores (more_stores), which this version does "
-            "not have; let 0.2 finish and archive them, or go on with 0.2."
+            "Tasks of this shuffler are in several stores (more_stores), which this version does "
+            "not support; let 0.2 finish and archive them, or stay with 0.2."
         )
     for table in ("reports", "batches"):
         await transaction.run(f"ALTER TABLE {table} RENAME TO old_{table}")
@@ -134,8 +134,8 @@ async def _to_replicas(transaction: Transaction, words: Words) -> None:
 async def _move_reports(
     transaction: Transaction, task: int, size: int, closed: int, batch: int
 ) -> Counter[int]:
-    """Moves the reports of a task that wait, page by page; gives how many each batch has. `closed`
-    of them are in batches before `batch`."""
+    """Moves the reports of a task that wait, page by page; returns how many each batch has.
+    `closed` of them are in batches before `batch`."""
     counts: Counter[int] = Counter()
     low, high = task * OLD_TASK_NUMBERS, (task + 1) * OLD_TASK_NUMBERS
     at = low
@@ -172,7 +172,7 @@ async def _move_task(transaction: Transaction, task: int, size: int, accepting: 
     last = max(counts, default=int(number) + 1)
     if last > int(number) + 1 or counts[last] >= size:
         raise ConfigError(
-            "This store holds full batches that version 0.2 has not closed yet; start 0.2 once "
+            "This store has full batches that version 0.2 has not closed yet; start 0.2 once "
             "more, wait until they are delivered, stop it, and start this version again."
         )
     since = await transaction.rows("SELECT since FROM waiting WHERE task=$1", task)
