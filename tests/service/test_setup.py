@@ -128,11 +128,11 @@ def test_another_introduction_is_refused_later(tmp_path: Path) -> None:
     mixing.learn(statistics.own)
     mixing.learn(statistics.own)  # the same again changes nothing
     before = (mixing.path / "service.toml").read_text("utf-8")
-    with pytest.raises(ParameterError, match="names another"):
+    with pytest.raises(ParameterError, match="names a different"):
         mixing.learn(stranger.own)
     (mixing.path / "known" / "analyzer.json").unlink()
     (mixing.path / "known" / "collector.json").unlink()
-    with pytest.raises(ParameterError, match=r"service\.toml has another"):
+    with pytest.raises(ParameterError, match=r"service\.toml has a different"):
         mixing.learn(stranger.own)
     assert (mixing.path / "service.toml").read_text("utf-8") == before
 

@@ -1,4 +1,4 @@
-"""A role's tables, and how older ones become these.
+"""A role's tables, and migrations from older ones.
 
 In scripts, {BYTES} is the type of byte strings, and {KEYED} marks tables that are stored in the
 order of their key.
@@ -36,11 +36,11 @@ WITNESS_TABLES = """
 """
 """The newest head of each log that the shuffler has witnessed, and the proofs of its tasks."""
 TASK_STATES = "ALTER TABLE tasks ADD COLUMN changed BIGINT NOT NULL DEFAULT 0;"
-"""When a task's state was last changed, in seconds since 1970; 0: not known."""
+"""When a task's state was last changed, in seconds since 1970; 0 if unknown."""
 
 
 HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"
-"""A table to write to when somebody asks whether the store can be written."""
+"""A table for testing whether the store can be written."""
 
 
 Words = dict[str, str]
@@ -61,7 +61,7 @@ def check_role(found: list[str], role: str) -> None:
     """Raises `ConfigError` if a database was made by another role."""
     if any(other != role for other in found):
         raise ConfigError(
-            f"This database belongs to the {found[0]}; give the {role} a separate one."
+            f"This database belongs to the {found[0]}; use a separate one for the {role}."
         )
 
 
