@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 BITS = 256
 LONGEST = 65_535  # no cut, no largest value beyond this
 MOST_BITS = 4_096
-"""Of the odds' common denominator."""
+"""The most bits of the odds' common denominator."""
 EQUAL_CUTS, CLOSED_FORM, PER_INDEX = "equal cuts", "closed form", "per index"
 
 
@@ -76,7 +76,7 @@ class Rounded:
         return type(self)((one.m << far) + two.m, 1, two.e)
 
     def minus(self, other: Rounded) -> Self:
-        """The difference, 0 where it is negative."""
+        """The difference, or 0 if it is negative."""
         assert type(other) is not type(self)
         if not self.m or not other.m:
             return self
@@ -125,7 +125,7 @@ def exponential_below(x: Fraction) -> Low:
 
 
 class Direction:
-    """One direction's numbers, as a certificate gives them."""
+    """One direction's numbers from a certificate."""
 
     def __init__(self, users: int, largest: int, data: dict[str, Any]) -> None:
         self.m, self.d = users, largest

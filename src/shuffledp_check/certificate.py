@@ -26,7 +26,7 @@ from shuffledp_check.sparse import KeptCell, SparseCell
 BITS = 320
 ONE = 1 << BITS
 MOST_STEPS = 4_000_000
-"""Factors that are multiplied for one certificate: a few seconds."""
+"""The most factors that are multiplied for one certificate: a few seconds."""
 
 
 class Work:
@@ -64,7 +64,7 @@ class Real:
         return self.low > other.high
 
     def nearest(self) -> float:
-        """A float close to it; infinite where it is too large for one."""
+        """A float close to it; infinite if it is too large."""
         try:
             return self.low / ONE
         except OverflowError:
@@ -117,7 +117,7 @@ def exponential(x: Fraction) -> Float:
 
 
 class Cell:
-    """One cell's numbers, as the certificate gives them."""
+    """One cell's numbers from the certificate."""
 
     kind = "paper"
 
@@ -291,13 +291,13 @@ RULES = {
     "quantiles": "sum over levels of up + down",
     "by-group": "sum over cells of up + down",
 }
-"""How losses add up, in words."""
+"""In words, how losses add up."""
 SPARSE_RULE = "any replacement"
 HEAVY_RULE = "larger up + larger down"
 
 
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
-    """(loss of a replacement, the cells with their budgets), by what the protocol answers."""
+    """(loss of a replacement, the cells with their budgets), depending on the query."""
     epsilon, query = Fraction(protocol["epsilon"]), protocol["query"]
     if query in ("count", "integer-sum"):
         cell = read_cell(protocol["cell"])
@@ -326,8 +326,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
 
 
 def check_grid(protocol: dict[str, Any], cells: list[AnyCell]) -> None:
-    """A public dither costs nothing: its law is the same whatever the value, and given it a value
-    changes the digits as it does without. Bounds and grid must fit."""
+    """A public dither costs nothing: its law does not depend on the value, and given the dither, a
+    value changes the digits as it does without one. Bounds and grid must fit."""
     low, high = Fraction(protocol["low"]), Fraction(protocol["high"])
     if high - low < Fraction(1, document.LARGEST_BOUND):
         raise Rejected("the lower bound must lie below the upper bound")

@@ -1,4 +1,5 @@
-"""Which JSON a certificate may be: every field, its type and its bounds, before anything is proved.
+"""The allowed JSON of a certificate: every field, its type and its bounds, before anything is
+proved.
 
 Whole numbers are JSON integers (no floats, no true or false), exact numbers are texts in lowest
 terms without spaces, and there is no field beyond those listed here. Nothing is shared with
@@ -258,7 +259,7 @@ CELLS = {
         }
     ),
 }
-"""What a cell of each kind holds."""
+"""The fields of each kind of cell."""
 CELL = tagged("kind", CELLS)
 DIRECTED = record({"cell": CELL, "down": EPSILON})
 
@@ -273,7 +274,7 @@ HASHED: dict[str, Check] = {"cell": CELL, "hash_seed": text(64, 64, "0123456789a
 
 
 def labels(data: Any) -> None:
-    """A list of labels, or how many whole numbers from 0 on."""
+    """A list of labels, or a number of labels 0, 1, …"""
     (whole(2, MOST_BUCKETS) if type(data) is int else listing(LABEL, 2, MOST_BUCKETS))(data)
 
 
@@ -321,7 +322,7 @@ QUERIES = {
     ),
     "heavy-hitters": protocol("heavy-hitters", {**HASHED, "id_bits": whole(8, 22)}),
 }
-"""What the protocol of each query holds."""
+"""The fields of each query's protocol."""
 SENTENCE = text(500)
 CERTIFICATE = record(
     {
@@ -349,4 +350,4 @@ CERTIFICATE = record(
     },
     {"version": text(40)},
 )
-"""What a certificate holds."""
+"""The fields of a certificate."""

@@ -227,8 +227,10 @@ def test_another_key_than_the_remembered_one_is_refused(
     shuffler = Shuffler()
     foreign = KeyFolder(tmp_path / "foreign").new().public
     shuffler.client(make_task("first"), tmp_path / "box").send(1)
-    assert "came first" in caplog.text
-    with pytest.raises(PolicyRefused, match="another key than this device has remembered"):
+    assert "trust on first use" in caplog.text
+    with pytest.raises(
+        PolicyRefused, match="a different key from the one this device has remembered"
+    ):
         shuffler.client(make_task("second", key=foreign), tmp_path / "box").send(1)
     shuffler.client(make_task("third"), tmp_path / "box").send(1)
     pinned = ClientPolicy(analyzer_keys=(foreign.raw.hex(),))

@@ -91,4 +91,4 @@ def test_nothing_published_depends_on_the_view_but_through_the_noise(
     result = publish(task.protocol, released.report, confidence=0.95, what="x")
     first, second = (published(task, batch, released, result) for batch in batches)
     assert first == second
-    assert "made all other reports up" in first["guarantee"]
+    assert "invented all other reports" in first["guarantee"]

@@ -31,7 +31,7 @@ def check_kept(ledger: Ledger, error: str) -> None:
     """One charge, and the sentence says how its result is shown again."""
     (entry,) = ledger.entries()
     assert entry.result is not None
-    assert "paid for" in error and "ledger show" in error and error.count("\n") == 1
+    assert "ledger was charged" in error and "ledger show" in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])

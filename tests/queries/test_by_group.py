@@ -290,7 +290,7 @@ def test_bad_parameters_get_one_sentence(changes: dict[str, Any], sentence: str)
         ({"answer": "mean"}, "bounds"),
         ({"bounds": (0, 1)}, "bounds"),
         ({"answer": "mean", "bounds": (1, 0)}, "lower bound"),
-        ({"answer": "mean", "bounds": (0, 1), "max_messages": 9}, "planned for an error"),
+        ({"answer": "mean", "bounds": (0, 1), "max_messages": 9}, "need an error as target"),
         ({"cell": "paper"}, "bounded cells"),
         ({"groups": "ab"}, "list of labels"),
         ({"groups": ["a", "a"]}, "same label"),
@@ -311,7 +311,7 @@ def test_values_that_are_no_pairs_of_a_group_and_a_value_are_refused() -> None:
     for bad, sentence in (
         (1, "a pair"),
         (("may",), "a pair"),
-        (("march", 1), "none of the groups"),
+        (("march", 1), "groups that were not declared"),
         (("may", "much"), "must be a number"),
         (("may", 4), "outside"),
         (("may", -1), "outside"),
@@ -322,7 +322,7 @@ def test_values_that_are_no_pairs_of_a_group_and_a_value_are_refused() -> None:
             whole.randomize(bad)
     with pytest.raises(ValueOutOfRange, match="pairs of a group"):
         protocol.encode(np.array([1, 2]))
-    with pytest.raises(ValueOutOfRange, match="none of the groups"):
+    with pytest.raises(ValueOutOfRange, match="groups that were not declared"):
         protocol.encode(np.array([(3, 1)], PAIR))
     assert protocol.parse("may=2") == ("may", 2.0)
     for text in ("2", "march=2", "may=9", "may=", "may"):

@@ -266,11 +266,11 @@ def test_whole_numbers_missing_values_and_users() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({}, "Give labels for one column"),
-        ({"by": ["way"]}, "no labels, other or heavy"),
-        ({"domains": DOMAINS}, "no labels, other or heavy"),
-        ({"by": ["way"], "domains": DOMAINS, "labels": 2}, "no labels, other or heavy"),
-        ({"by": ["country"], "domains": DOMAINS}, "every column in by"),
+        ({}, "Pass labels for one column"),
+        ({"by": ["way"]}, "without labels, other or heavy"),
+        ({"domains": DOMAINS}, "without labels, other or heavy"),
+        ({"by": ["way"], "domains": DOMAINS, "labels": 2}, "without labels, other or heavy"),
+        ({"by": ["country"], "domains": DOMAINS}, "exactly the columns in by"),
         ({"by": ["way", "way"], "domains": {"way": WAYS}}, "twice"),
         ({"by": [1], "domains": {1: WAYS}}, "columns' names"),
         ({"by": ["way"], "domains": {"way": ["walk"]}}, "2 to"),

@@ -145,7 +145,7 @@ def test_a_result_answers_about_any_label_without_the_data() -> None:
     often = one.frequency("often")
     assert often.value == one.values[0] and (often.low, often.high) == (one.low[0], one.high[0])
     assert one.showing(["often"]).labels == ("often",)
-    assert "no label was asked about" in str(one.showing([])) and one.showing([]).rmse > 0
+    assert "look up labels with" in str(one.showing([])) and one.showing([]).rmse > 0
     assert "public: 5,000 users" in str(one)
 
 

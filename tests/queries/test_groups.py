@@ -149,11 +149,11 @@ def test_missing_values_stay_in_their_groups_and_a_clamp_is_said() -> None:
     ("given", "sentence"),
     [
         ({}, "declare them with groups="),
-        ({"groups": MONTHS, "by": None}, "give by too"),
-        ({"groups_public": True, "by": None}, "give by too"),
+        ({"groups": MONTHS, "by": None}, "pass by, too"),
+        ({"groups_public": True, "by": None}, "pass by, too"),
         ({"groups_public": "yes"}, "groups_public"),
-        ({"groups": MONTHS[:2]}, "none of the groups"),
-        ({"groups": MONTHS[:2], "groups_public": True}, "none of the groups"),
+        ({"groups": MONTHS[:2]}, "groups that were not declared"),
+        ({"groups": MONTHS[:2], "groups_public": True}, "groups that were not declared"),
         ({"groups": [*MONTHS, "july"], "groups_public": True}, "has no users"),
         ({"groups": ["may"]}, "2 to"),
         ({"groups": ["may", "may"]}, "same label"),
@@ -163,9 +163,9 @@ def test_missing_values_stay_in_their_groups_and_a_clamp_is_said() -> None:
         ({"groups": MONTHS, "by": "bikes"}, "texts or whole numbers"),
         ({"groups_public": True, "by": "minutes"}, "texts or whole numbers"),
         ({"groups": MONTHS, "by": "nothing"}, "no column 'nothing'"),
-        ({"groups": MONTHS, "by": ["may"]}, "a group for every row"),
+        ({"groups": MONTHS, "by": ["may"]}, "exactly one group for every row"),
         ({"groups": MONTHS, "by": 7}, "name of a column"),
-        ({"groups": MONTHS, "relative_error": "0.1"}, "cannot be asked for by group"),
+        ({"groups": MONTHS, "relative_error": "0.1"}, "is not available by group"),
         ({"groups": MONTHS, "protocol": "local"}, "leave protocol out"),
         ({"groups_public": True, "protocol": "local"}, "leave it out"),
         ({"groups_public": True, "user": "id", "rows_per_user": 1}, "in parallel only"),
@@ -199,7 +199,7 @@ def test_missing_groups_and_values_that_do_not_fit_are_refused() -> None:
         shuffledp.mean(ROWS, column="minutes", bounds=(0, 50), **asked)
     with pytest.raises(InputError, match="true/false or 0/1"):
         shuffledp.count(ROWS, column="way", **asked)
-    with pytest.raises(ParameterError, match="planned for an error"):
+    with pytest.raises(ParameterError, match="need an error as target"):
         shuffledp.mean(ROWS, column="minutes", bounds=(0, 120), max_messages=100, **asked)
 
 

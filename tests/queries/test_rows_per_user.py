@@ -132,7 +132,7 @@ def test_ids_as_a_list_beside_a_list_of_values() -> None:
         ({"user": [1, 2], "rows_per_user": 1}, DataError, "for every row"),
         ({"user": "gaps", "rows_per_user": 1}, DataError, "column of user ids has missing"),
         ({"user": "id", "rows_per_user": 1, "protocol": "local"}, ParameterError, "our own"),
-        ({"missing": "drop"}, ParameterError, "refused: how many rows are left"),
+        ({"missing": "drop"}, ParameterError, "refused: the number of remaining rows"),
         ({"missing": "bucket"}, ParameterError, "is for histograms"),
         ({"missing": [0]}, ParameterError, "missing must be"),
     ],

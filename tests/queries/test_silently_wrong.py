@@ -56,9 +56,9 @@ def test_series_with_the_same_index_and_values_without_one_are_taken(frame: pd.D
 def test_labels_of_two_kinds_are_refused() -> None:
     mixed: tuple[list[Any], ...] = ([1, "2"], [True, "a"], [0, True])
     for labels in mixed:
-        with pytest.raises(ParameterError, match="give one kind"):
+        with pytest.raises(ParameterError, match="use one kind"):
             shuffledp.histogram([1, 2] * 50, epsilon=8, labels=labels)
-    with pytest.raises(ParameterError, match="give one kind"):
+    with pytest.raises(ParameterError, match="use one kind"):
         HistogramQuery(epsilon=1, labels=["a", 1], missing="bucket")
     assert HistogramQuery(epsilon=1, labels=[1, 2], other="else").buckets == (1, 2, "else")
 

@@ -147,7 +147,7 @@ def test_the_ledger_keeps_the_result_and_the_note(ledger: Ledger) -> None:
     (entry,) = ledger.entries()
     assert entry.result == found.to_dict() and entry.note == "for the report"
     assert entry.result["query"] == "mean"  # what was given, not the sum that it is made of
-    with pytest.raises(ParameterError, match="kept by a ledger"):
+    with pytest.raises(ParameterError, match="stored in a ledger"):
         shuffledp.count([1], epsilon=1, note="for nobody")
 
 

@@ -224,7 +224,7 @@ def the_forger_saw_nothing_but_noise(season: Season, published: list[dict[str, A
     assert not checks.too_often_nothing(season.tasks[0], np.concatenate(noise))
     (wave,) = [wave for wave in season.waves if wave.forged]
     result = published[season.waves.index(wave)]
-    assert result["publish_noise"] == "full" and "made all other reports up" in result["guarantee"]
+    assert result["publish_noise"] == "full" and "invented all other reports" in result["guarantee"]
     key = KeyFolder(season.stage.folder / "keys").holds(wave.task.key)
     assert key is not None and len(wave.forged) == BATCH - 1
     tally = tallies[result["batch"]]

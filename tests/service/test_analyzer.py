@@ -241,7 +241,7 @@ def test_results_as_json_and_csv(tmp_path: Path) -> None:
         await trio.upload(task, [1] * USERS)
         (result,) = await trio.results(task)
         assert result["result"]["certificate"] == task.certificate
-        assert "2⁻⁶⁴" in result["guarantee"] and "outside what is possible" in result["note"]
+        assert "2⁻⁶⁴" in result["guarantee"] and "outside the possible range" in result["note"]
         answer = await trio.to_analyzer.get(f"/tasks/{task.id.hex()}/results.csv")
         (row,) = csv.DictReader(io.StringIO(answer.text))
         assert float(row["estimate"]) == result["result"]["estimate"]

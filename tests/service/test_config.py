@@ -48,7 +48,7 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
         (GOOD + "\n[other]\n", {}, r"a table \[other\]"),
         ("[shuffler]\nspeed = 3\n", {}, "no setting speed"),
         ("[shuffler]\nqueue = 'x'\n", {}, "queue must be a whole number"),
-        ("[shuffler\n", {}, "no TOML"),
+        ("[shuffler\n", {}, "not valid TOML"),
         (
             GOOD,
             {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_SPOOL": "file:///here"},

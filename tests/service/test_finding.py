@@ -110,7 +110,7 @@ def test_list_and_task_come_through_the_relay(tmp_path: Path) -> None:
 
 def test_the_key_must_come_from_elsewhere() -> None:
     key = GatewayKey(1, bytes(31) + b"\x09")
-    with pytest.raises(ParameterError, match=r"from elsewhere.*--gateway-key.*--task"):
+    with pytest.raises(ParameterError, match=r"from another source.*--gateway-key.*--task"):
         TaskFinder(SHUFFLER, relay=RELAY)
     with pytest.raises(ParameterError, match="name the relay"):
         TaskFinder(SHUFFLER, gateway=key)
@@ -300,7 +300,7 @@ def test_the_command_looks_through_the_relay_and_never_talks_to_the_shuffler(
         assert main(ask) == 2  # the twin: directly nobody answers
         assert "does not answer" in capsys.readouterr().err
         assert main(through) == 2
-        assert "must come from elsewhere" in capsys.readouterr().err
+        assert "must come from another source" in capsys.readouterr().err
         assert main([*ask, "--task", str(files[1])]) == 2
         assert "name the relay" in capsys.readouterr().err
         assert main(["relay", "key", "--shuffler", servers.shuffler]) == 0

@@ -373,7 +373,7 @@ def test_an_analyzer_that_always_asks_again_is_left(
                     if waiting and waiting[0].tries:
                         break
                     await asyncio.sleep(0.05)
-            assert waiting and waiting[0].problem == "the analyzer asks again and again"
+            assert waiting and waiting[0].problem == "the analyzer keeps asking for the same parts"
             await trio.results(task)
 
     asyncio.run(walk())

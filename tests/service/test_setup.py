@@ -128,11 +128,11 @@ def test_another_introduction_is_refused_later(tmp_path: Path) -> None:
     mixing.learn(statistics.own)
     mixing.learn(statistics.own)  # the same again changes nothing
     before = (mixing.path / "service.toml").read_text("utf-8")
-    with pytest.raises(ParameterError, match="names another"):
+    with pytest.raises(ParameterError, match="names a different"):
         mixing.learn(stranger.own)
     (mixing.path / "known" / "analyzer.json").unlink()
     (mixing.path / "known" / "collector.json").unlink()
-    with pytest.raises(ParameterError, match=r"service\.toml has another"):
+    with pytest.raises(ParameterError, match=r"service\.toml has a different"):
         mixing.learn(stranger.own)
     assert (mixing.path / "service.toml").read_text("utf-8") == before
 
@@ -173,7 +173,7 @@ def test_a_malformed_introduction_is_refused(tmp_path: Path, change: Any) -> Non
     data = json.loads(folder.own.to_json())
     change(data)
     (tmp_path / "bad.json").write_text(json.dumps(data))
-    with pytest.raises(ParameterError, match="is no introduction"):
+    with pytest.raises(ParameterError, match="is not an introduction"):
         Introduction.load(tmp_path / "bad.json")
 
 

@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
         "compare with the protocols of the literature, by computed error",
         examples=[
             "compare count --users 10000 --epsilon 1 --delta 1e-6",
-            "compare histogram --users 10000 --epsilon 1 --buckets 100 --plot frontier.png",
+            "compare histogram --users 10000 --epsilon 1 --plot frontier.png",
         ],
     )
     parser.add_argument("query", choices=tuple(OUR_SIDE), help="the query")

@@ -1,7 +1,6 @@
-"""Makes the function that callers use of a declared query: `shuffledp.count` of `CountQuery`.
-
-Its types are those of the class's arguments, so that mypy checks every call. Its help lists every
-argument with its meaning and default. Which engine runs it depends on the data.
+"""Makes the callable function for a declared query: `shuffledp.count` from `CountQuery`. Its types
+are those of the class's arguments, so mypy checks every call. Its help lists every argument with
+its meaning and default. Which engine runs it depends on the data.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ R_co = TypeVar("R_co", bound=Result, covariant=True)
 
 DATA = (
     "A list, NumPy array, Series, data frame, the path of a CSV or Parquet file, or a Spark "
-    "DataFrame, which is answered on Spark."
+    "DataFrame, for which the query runs on Spark."
 )
 ERRORS = {
-    "ParameterError": "An argument is not allowed, or the engine does not have it.",
+    "ParameterError": "An argument is not allowed, or the engine does not support it.",
     "DataError": "The column cannot be read, or has missing values.",
-    "ValueOutOfRange": "Some value does not fit the query; the error does not say which.",
+    "ValueOutOfRange": "Some values do not fit the query; the error does not say which.",
     "ShortBatchError": "There are fewer rows than `users`.",
     "PlanningError": "No parameters reach the target.",
     "BudgetExceeded": "The ledger has less than `epsilon` left; nothing was released.",
-    "MissingExtra": "An optional package is needed and not installed.",
+    "MissingExtra": "A required optional package is not installed.",
     "ClusterError": "Spark did not finish; nothing was released.",
 }
-"""What every query may raise, for the help pages."""
+"""The exceptions of every query, for the help pages."""
 
 
 class Call(Protocol[P, R_co]):
@@ -69,7 +68,7 @@ def call_by_group(
     of: Callable[P, GroupableQuery], grouped: Callable[G, GroupableQuery]
 ) -> GroupedCall[G, P]:
     """The function that asks queries of a class, also by group; `grouped` is the class with `by` as
-    a required argument, which gives that call its types."""
+    a required argument, which provides the types of that call."""
     return cast("GroupedCall[G, P]", _function(cast("type[Query[Any]]", of)))
 
 
@@ -78,7 +77,7 @@ def _function(of: type[Query[Any]]) -> Callable[..., Any]:
     known = list(signature.parameters)
 
     def ask(data: object, **given: Any) -> Any:
-        from shuffledp.engines.answer import answer  # now: engines import queries
+        from shuffledp.engines.answer import answer  # imported here, because engines import queries
 
         for name in given:
             if name not in known:
@@ -121,7 +120,7 @@ def _signature(of: type[Query[Any]]) -> inspect.Signature:
 
 
 def _result_type(of: type[Query[Any]]) -> _Shown:
-    """R of the `Query[R]` that a class derives from, and what it gives by group."""
+    """R of the `Query[R]` that a class derives from, and its result type by group."""
     bases = (base for one in of.__mro__ for base in getattr(one, "__orig_bases__", ()))
     result = next(get_args(base)[0].__name__ for base in bases if get_origin(base) is Query)
     return _Shown(result + (" | GroupsResult" if issubclass(of, GroupableQuery) else ""))
@@ -138,8 +137,8 @@ def _shown_type(kind: Any) -> _Shown:
 
 
 def _help(of: type[Query[Any]]) -> str:
-    """The class's documentation, with all arguments before what it returns and all errors after;
-    empty where Python dropped it (-OO)."""
+    """The class's documentation, with all arguments before the return value and all exceptions
+    after it; empty if Python dropped it (-OO)."""
     if sys.flags.optimize > 1:
         return ""
     before, _, after = inspect.cleandoc(of.__doc__ or "").partition("Returns:\n")

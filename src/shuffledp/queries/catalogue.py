@@ -1,4 +1,4 @@
-"""Every query that shuffledp answers: a new one is a folder beside this file, and a line here."""
+"""All queries. To add one, add a folder next to this file and a line here."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CATALOGUE: tuple[type[Query[Any]], ...] = (
 QUERIES = {one.name: one for one in CATALOGUE}
 """Every query by its name."""
 CALLED = {name: one for name, one in QUERIES.items() if one.declaration.example}
-"""Those with a Python call and a command; `by` makes a query by group of another one."""
+"""Those with a Python call and a command; `by` turns another query into one by group."""
 
 for _one in CATALOGUE:
     _said = _one.declaration

@@ -1,4 +1,4 @@
-"""What a query's own arguments are checked for, and which columns it can be asked about."""
+"""Checks of a query's arguments and columns."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from shuffledp.numbers.exact import ExactNumber, exact
 from shuffledp.queries.histogram.protocol import Label, checked_labels
 
 NUMBERS: tuple[ColumnType, ...] = ("truth", "whole", "real")
-"""What a column of numbers holds; true and false are 1 and 0."""
+"""The types of a column of numbers; true and false count as 1 and 0."""
 
 
 def check_numbers(holds: ColumnType) -> None:
-    """Raises `ValueOutOfRange` for a column that does not hold numbers (or true/false)."""
+    """Raises `ValueOutOfRange` for a column without numbers (or true/false)."""
     if holds not in NUMBERS:
         raise ValueOutOfRange(
-            f"Values must be numbers; the column holds {WORDS[holds]}: convert them first."
+            f"Values must be numbers; the column has {WORDS[holds]}: convert them first."
         )
 
 
 def looks_typed(text: str) -> bool:
-    """Whether a file without types may take such a text for a number, a date or true/false."""
+    """Whether such a text in a file without types may be read as a number, date or true/false."""
     return re.match(r"[+-]?[.\d]", text) is not None or text.lower() in ("true", "false", "inf")
 
 
 def is_whole(label: str) -> bool:
-    """Whether a label is a whole number as numbers are written: 7, but not 007."""
+    """Whether a label is a whole number in normal form: 7, but not 007."""
     digits = label.removeprefix("-")
     return digits.isascii() and digits.isdecimal() and str(int(label)) == label
 
 
 def labels_of_type(labels: list[str], holds: ColumnType, other: Label | None) -> list[Any]:
-    """Labels that were given as texts, as numbers or true/false where a column holds such."""
+    """Converts labels given as texts to numbers or true/false if that is the column's type."""
     if holds == "truth":
         return [TRUTHS.get(label.lower(), label) for label in labels]
     if holds == "whole" and all(is_whole(label) or label == other for label in labels):
@@ -56,7 +56,7 @@ def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tupl
     if len({*map(type, names)}) > 1:
         raise ParameterError(
             "Labels must be all texts, all whole numbers or all true/false, as the column's values "
-            "are; give one kind."
+            "are; use one kind."
         )
     if other is not None and other in names:
         raise ParameterError(
@@ -71,12 +71,12 @@ def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tupl
 
 
 def with_other(labels: tuple[Label, ...], other: Label | None) -> tuple[Label, ...]:
-    """The labels, and last the one for all others where there is one."""
+    """The labels, and last the one for all others, if there is one."""
     return labels if other is None else (*labels, other)
 
 
 def truth_as_text(label: Label) -> Label:
-    """The label, or the text true or false: what protocols have for true/false."""
+    """The label; true and false as texts, which is how protocols represent them."""
     return str(label).lower() if isinstance(label, bool) else label
 
 
@@ -90,7 +90,7 @@ def checked_probabilities(
         probabilities = [probabilities]
     wanted = [exact(probability, "a quantile") for probability in probabilities]
     if not wanted:
-        raise ParameterError("Say which quantiles to show, for example 0.5.")
+        raise ParameterError("Choose which quantiles to show, for example 0.5.")
     if not all(0 < p < 1 for p in wanted):
-        raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+        raise ParameterError("A quantile must be strictly between 0 and 1, for example 0.5.")
     return tuple(float(p) for p in wanted)

@@ -29,7 +29,7 @@ from shuffledp.protocols.base import Progress
 from shuffledp.release.ledger import Ledger
 
 MOST_NOTE = 1_000
-"""Characters of a note in a ledger."""
+"""The most characters of a note in a ledger."""
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages", "expected")
 
 
@@ -59,17 +59,17 @@ class Option:
     plans: bool = False
     """Whether the planner takes it too, so that `shuffledp plan` has it."""
     flag: str = ""
-    """The option of the command, if it is not called like the argument."""
+    """The option of the command, if its name differs from the argument's."""
     written: str = ""
-    """How the value is written on the command line, if that needs saying."""
+    """How to write the value on the command line, if that is not obvious."""
     read: Callable[[Any], Any] | None = None
-    """The value behind the text that was given."""
+    """Converts the given text to the value."""
     repeated: bool = False
     """Whether the option may be repeated; `read` then gets a list of texts."""
     one_by_one: str = ""
-    """A second option that gives one item of the list, as it is, and may be repeated."""
+    """A second, repeatable option that adds one item to the list, unchanged."""
     as_column: bool = False
-    """Whether texts become numbers or true/false where the column holds these."""
+    """Whether texts become numbers or true/false if that is the column's type."""
     choices: tuple[str, ...] = ()
     form: str = ""
     """What the studio's page calls it."""
@@ -184,8 +184,8 @@ class QueryOptions:
         Ledger | str | Path | None,
         Option("The privacy budget that pays for the release, or refuses it.", "FILE"),
     ] = field(default=None, compare=False)
-    note: Annotated[str, Option("A text that the ledger keeps beside the release.", "TEXT")] = (
-        field(default="", compare=False)
+    note: Annotated[str, Option("A text that the ledger stores with the release.", "TEXT")] = field(
+        default="", compare=False
     )
     per_user: Annotated[
         bool,
@@ -208,7 +208,7 @@ class QueryOptions:
     ] = field(default=None, compare=False)
     progress: Annotated[
         Progress | None,
-        Option("A function that is told how many more rows are done.", command=False),
+        Option("A function that is called with the number of further rows done.", command=False),
     ] = field(default=None, compare=False)
     protocol: Annotated[
         str | None,
@@ -232,8 +232,8 @@ class QueryOptions:
     relative_error: Annotated[
         ExactNumber | None,
         Option(
-            "Besides one of these two targets: an error of this fraction of the true value is "
-            "allowed as well.",
+            "In addition to one of these two targets: also allow an error of this fraction of "
+            "the true value.",
             "R",
         ),
     ] = None
@@ -252,7 +252,7 @@ class QueryOptions:
         _check_where(self.where)
         _check_file_format(self.encoding, self.delimiter)
         if self.progress is not None and not callable(self.progress):
-            raise ParameterError("progress must be a function that is told how many rows are done.")
+            raise ParameterError("progress must be a function that takes the number of rows done.")
         checked: dict[str, Any] = {
             "epsilon": positive_as_written(self.epsilon, "epsilon"),
             "confidence": checked_confidence(self.confidence),
@@ -271,7 +271,7 @@ class QueryOptions:
         self._store(**checked)
 
     def _store(self, **checked: Any) -> None:
-        """Replaces arguments by what they were checked to be."""
+        """Replaces arguments by their checked values."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -280,8 +280,8 @@ class QueryOptions:
         return replace(self, **changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles without what only says how the query is run, such as its source of random bits:
-        workers get that from elsewhere."""
+        """Pickles without fields that only say how the query is run, such as its source of random
+        bits; workers get those separately."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         return _remade, (type(self), {k: v for k, v in given.items() if k not in RUN_DEFAULTS})
 
@@ -320,8 +320,9 @@ def _remade(of: type[QueryOptions], given: dict[str, Any]) -> QueryOptions:
 def _check_missing(missing: object) -> None:
     if missing == "drop":
         raise ParameterError(
-            'missing="drop" is refused: how many rows are left would tell who has a value, and '
-            'that number is public; count them with missing="bucket" or as a value, missing=0.'
+            'missing="drop" is refused: the number of remaining rows would reveal who has a '
+            'value, and that number is public; count them with missing="bucket", or as a value '
+            "with missing=0."
         )
     if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
         raise ParameterError("missing must be a value of the column's type, or the word bucket.")
@@ -348,7 +349,7 @@ def _checked_note(note: object, ledger: object) -> str:
     if not isinstance(note, str) or len(note) > MOST_NOTE:
         raise ParameterError(f"note must be a text of at most {MOST_NOTE:,} characters.")
     if note and ledger is None:
-        raise ParameterError("A note is kept by a ledger; give ledger= too, or leave note out.")
+        raise ParameterError("A note is stored in a ledger; pass ledger=, too, or leave note out.")
     return note
 
 
@@ -356,12 +357,12 @@ def _checked_entropy(entropy: object, seed: object) -> Entropy:
     if not isinstance(entropy, Entropy):
         raise ParameterError(
             "entropy must be a source of random bits such as SeededEntropy(42); a "
-            f"{type(entropy).__name__} was given: to repeat a result, give seed=."
+            f"{type(entropy).__name__} was given: to repeat a result, use seed=."
         )
     if seed is None:
         return entropy
     if entropy is not SYSTEM:
-        raise ParameterError("Give seed or entropy, not both.")
+        raise ParameterError("Pass seed or entropy, not both.")
     if isinstance(seed, np.integer):
         seed = int(seed)
     if isinstance(seed, bool) or not isinstance(seed, int | str):

@@ -16,12 +16,12 @@ def two_bounds(text: str) -> tuple[str, str]:
     """The bounds in LOW,HIGH."""
     parts = text.split(",")
     if len(parts) != 2:
-        raise ParameterError("--bounds needs two numbers with a comma between, e.g. 0,100.")
+        raise ParameterError("--bounds needs two numbers with a comma between them, e.g. 0,100.")
     return parts[0], parts[1]
 
 
 def between_commas(text: str) -> list[str]:
-    """What stands between commas."""
+    """The parts between commas."""
     return text.split(",")
 
 
@@ -47,7 +47,7 @@ def listed(text: str) -> list[Any]:
 
 
 def listed_typed(text: str) -> list[Any]:
-    """`listed`, as whole numbers where all labels are written like that."""
+    """`listed`, as whole numbers if all labels are."""
     return _typed(listed(text))
 
 
@@ -63,7 +63,7 @@ def labels_by_column(texts: list[str]) -> dict[str, list[Any]]:
 
 
 def power(text: str) -> str | int:
-    """A number, also written as a power: 2^64."""
+    """A number, possibly written as a power such as 2^64."""
     base, _, exponent = text.partition("^")
     if base.isdecimal() and exponent.isdecimal() and len(base + exponent) < 6:
         found: int = int(base) ** int(exponent)
@@ -84,5 +84,5 @@ def _lines(path: Path) -> list[str]:
     except OSError as error:
         raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except UnicodeError:
-        raise ParameterError(f"{path} is not in the encoding UTF-8; convert it first.") from None
+        raise ParameterError(f"{path} is not UTF-8; convert it first.") from None
     return [line for line in lines if line.strip()]

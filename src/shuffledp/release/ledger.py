@@ -1,13 +1,12 @@
-"""A privacy budget that several releases are paid from, exact and safe between processes.
+"""A privacy budget for several releases, exact and safe between processes. The ledger is one JSON
+file. `spend` locks a file next to it, reads the ledger, decides, and replaces it in one step, so
+two programs that request the last ε at the same time cannot both get it. An entry keeps the
+released result, so that it can be shown again at no further cost.
 
-The ledger is one JSON file. `spend` locks a file beside it, reads the ledger, decides, and replaces
-it in one step, so that two programs that ask for the last ε at the same time cannot both get it.
-An entry keeps the released result, so that it can be shown again at no further cost.
-
-Every entry carries a hash of itself and of the entry before it, and the file a hash of the last
-entry and the budget. A ledger with an edited, moved or removed line is refused. Anyone who can
-write the file can recompute all hashes, so keep the head elsewhere and compare it
-(`shuffledp ledger verify FILE --head HASH`); the analyzer keeps it in its store.
+Every entry has a hash of itself and the previous entry, and the file has a hash of the last entry
+and the budget. A ledger with an edited, moved or removed entry is refused. Anyone who can write the
+file can recompute all hashes, so keep the head elsewhere and compare it (`shuffledp ledger verify
+FILE --head HASH`); the analyzer keeps it in its store.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from shuffledp.numbers.exact import ExactNumber, exact, positive_as_written, sho
 
 LEDGER_FORMAT = "shuffledp ledger 2"
 UNCHAINED_FORMAT = "shuffledp ledger 1"
-"""What shuffledp 0.2 wrote: lines without hashes."""
+"""The format of shuffledp 0.2: entries without hashes."""
 MOST_LEDGER_BYTES = 256 << 20
 
 
@@ -51,18 +50,18 @@ class Entry:
     what: str
     when: str
     note: str = ""
-    """What the caller added."""
+    """The caller's note."""
     result: Mapping[str, Any] | None = None
     """What was released: `Result.to_dict` of a query, or what the analyzer published for a batch.
     None for entries that were made by hand, and after `Ledger.forget`."""
     result_sha256: str = ""
     """The hash of the result, which stays when the result is forgotten."""
     hash: str = field(default="", compare=False)
-    """Of this entry and the one before it."""
+    """The hash of this entry and the one before it."""
 
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
-            raise ParameterError("A ledger's entry must cost more than ε = 0; give its true ε.")
+            raise ParameterError("A ledger's entry must cost more than ε = 0; use its true ε.")
         if self.result is not None and self.epsilon < _epsilon_of(self.result):
             raise ParameterError(
                 "A ledger's entry must cost at least the ε of its result; charge the result's ε."
@@ -76,13 +75,13 @@ class Entry:
         return {**entry, "hash": self.hash}
 
     def _facts(self) -> dict[str, Any]:
-        """What the hash is computed from. The result is in it by its hash."""
+        """The data that is hashed; it includes the result's hash instead of the result."""
         facts = {"epsilon": str(self.epsilon), "what": self.what, "when": self.when}
         optional = {"note": self.note, "result_sha256": self.result_sha256}
         return {**facts, **{name: text for name, text in optional.items() if text}}
 
     def after(self, before: str) -> Entry:
-        """The entry with its hashes, behind an entry with the hash `before`."""
+        """The entry with its hashes, following an entry with the hash `before`."""
         shown = self
         if self.result is not None:
             shown = replace(self, result_sha256=_digest(self.result))
@@ -90,7 +89,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Entry:
-        """The entry behind its JSON."""
+        """The entry from its JSON."""
         return cls(
             epsilon=exact(str(row["epsilon"]), "ε"),
             what=row["what"],
@@ -111,7 +110,7 @@ def _epsilon_of(result: Mapping[str, Any]) -> Fraction:
 
 @dataclass(frozen=True)
 class Book:
-    """What a ledger's file holds."""
+    """The contents of a ledger's file."""
 
     budget: Fraction
     entries: tuple[Entry, ...] = ()
@@ -150,7 +149,7 @@ class Book:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Book:
-        """The book behind its JSON; raises `LedgerBroken` if a hash does not fit."""
+        """The book from its JSON; raises `LedgerBroken` if a hash does not match."""
         book = cls(exact(str(data["budget"]), "the budget"))
         if book.budget <= 0:
             raise ValueError
@@ -186,7 +185,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).resolve()  # everybody locks the same file, also through a link
+        self.path = Path(path).resolve()  # all processes lock the same file, even through a link
 
     @classmethod
     def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
@@ -205,7 +204,7 @@ class Ledger:
         return self.read().budget
 
     def entries(self) -> list[Entry]:
-        """All releases that were paid for, oldest first."""
+        """All recorded releases, oldest first."""
         return list(self.read().entries)
 
     def spent(self) -> Fraction:
@@ -261,8 +260,8 @@ class Ledger:
     def spend_once(self, epsilon: ExactNumber, what: str, result: Mapping[str, Any]) -> Entry:
         """Records a release unless it is already recorded, and returns the entry on disk.
 
-        Ensures: as `spend`; of several calls with the same `what`, also in several processes, all
-        return the result of the first.
+        Ensures: as `spend`; all calls with the same `what`, even in several processes, return the
+        result of the first.
         """
         cost = _checked_cost(epsilon, seeded=False)
         entry = Entry(epsilon=cost, what=what, when=ledger_time(), result=result)
@@ -294,12 +293,12 @@ class Ledger:
             book = self.read()
             if total <= book.budget:
                 raise ParameterError(
-                    f"The budget of {self.path.name} is {show(book.budget)}; give a larger one."
+                    f"The budget of {self.path.name} is {show(book.budget)}; set a larger one."
                 )
             self._write(replace(book, budget=total))
 
     def forget(self, lines: Collection[str]) -> None:
-        """Deletes the results of these lines. The lines, their ε and the hashes of the results
+        """Deletes the results of these entries. The entries, their ε and the hashes of the results
         stay, so that they cannot be released again."""
         with self._locked():
             book = self.read()
@@ -311,12 +310,10 @@ class Ledger:
                 self._write(replace(book, entries=tuple(kept)))
 
     def restore(self, budget: ExactNumber, lines: Sequence[Entry], spent: Fraction) -> int:
-        """Writes the lines that are missing after a loss, creating the ledger with this budget if
-        there is none, and returns how many were missing.
-
-        Ensures: on return the ledger has every line, and has spent at least `spent`: what is known
-        to have been spent, but not for what, becomes a separate line. The budget may be exceeded,
-        since these releases were made.
+        """Writes the entries that are missing after a loss, creating the ledger with this budget if
+        there is none, and returns how many were missing. Ensures: on return the ledger has every
+        entry and has spent at least `spent`; spending whose purpose is unknown becomes a separate
+        entry. The budget may be exceeded, since these releases were made.
         """
         with self._locked():
             missing_file = not self.path.exists()
@@ -404,7 +401,7 @@ class Ledger:
 
 
 def ledger_time() -> str:
-    """The present moment as entries say it, UTC."""
+    """The current time in the format of entries, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

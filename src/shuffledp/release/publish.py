@@ -6,9 +6,9 @@
 
 Library calls, the Spark executor and the command line publish through `publish`; the analyzer
 service and the Spark batch jobs through `publish_once`, which never draws the noise of a batch a
-second time. The charge and the result are written in one step and before anybody gets the result.
-So a crash, wherever it comes, leaves either no charge and no result, or a charge and a result that
-`shuffledp ledger show` shows again.
+second time. The charge and the result are written in one step, before anyone gets the result. So
+any crash leaves either no charge and no result, or a charge and a result that `shuffledp ledger
+show` shows again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shuffledp.release.ledger import Ledger
 
 R = TypeVar("R", bound=Result)
 S = TypeVar("S", bound=Result)
-LESS = "ask for fewer buckets, a smaller largest value or a larger error"
+LESS = "use fewer buckets, a smaller largest value or a larger error"
 """How to need less memory."""
 
 
@@ -43,11 +43,10 @@ def publish(
     finish: Callable[[R], R] | None = None,
     times: int = 1,
 ) -> R:
-    """The result of a batch, charged to the ledger (if one is given) before anybody gets it.
-
-    `what` is the ledger's line for this release, and `note` the caller's addition to it. The
-    charge is `times` the protocol's ε, for people with several rows. `certificate` goes into the
-    result, which `finish` then turns into the final one.
+    """The result of a batch, charged to the ledger (if one is given) before anyone gets it. `what`
+    is the ledger's entry for this release, and `note` is the caller's note. The charge is `times`
+    the protocol's ε, for people with several rows. `certificate` goes into the result, which
+    `finish` then turns into the final one.
 
     Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
     protocol needs; raises `BudgetExceeded` or `SeededError` and releases nothing if the ledger
@@ -72,14 +71,14 @@ def publish(
 def publish_once(
     ledger: Ledger, epsilon: Fraction, what: str, draw: Callable[[], Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """What was released for the line `what`: the document in the ledger, or the one that `draw`
-    makes now, charged before it is returned. None if the line is there without a document: it was
-    released, but nobody knows any more with which noise, so it must not be drawn again.
+    """The document released for the entry `what`: the one in the ledger, or the one that `draw`
+    makes now, charged before it is returned. None if the ledger has the entry without a document:
+    it was released with unknown noise, so it must not be drawn again.
 
     Requires: the same `what` always means the same batch.
-    Ensures: raises `BudgetExceeded` and draws nothing if the ledger refuses. Whatever is killed,
-    retried or restored, all calls that return a document return the same one as long as the line
-    is in the ledger; on return it is on disk.
+    Ensures: raises `BudgetExceeded` and draws nothing if the ledger refuses. As long as the entry
+    is in the ledger, all calls that return a document return the same one, even after kills,
+    retries and restores; on return it is on disk.
     """
     entry = ledger.find(what)
     if entry is None:

@@ -1,4 +1,4 @@
-"""Sample data for first steps: made-up people, no real ones.
+"""Sample data for first steps: made-up people, not real ones.
 
     shuffledp.count("sample:commute", epsilon=1, column="bikes")
 

@@ -1,7 +1,6 @@
-"""Reading a server's answer: no more of it than a limit, and its JSON with bounds.
-
-The server is not trusted: its answer may be as long and as deep as it likes. Answers are asked for
-without compression and are never unpacked: a few kilobytes can unpack to gigabytes.
+"""Reads a server's response up to a limit, and its JSON with bounds. The server is not trusted: its
+response may be arbitrarily long and deep. Responses are requested without compression and never
+decompressed: a few kilobytes can expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MOST_SHORT_ANSWER_BYTES = 64 << 10
 
 
 class AnswerTooLong(httpx2.TransportError):
-    """The other side sends more than any honest answer holds; the connection is closed."""
+    """The other side sent more than any honest response has; the connection is closed."""
 
 
 def bounded_request(
@@ -63,7 +62,7 @@ def _plain(content: dict[str, Any]) -> dict[str, Any]:
 
 def _check_plain(answer: httpx2.Response) -> None:
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
-        raise AnswerTooLong("The answer is compressed, though that was not asked for.")
+        raise AnswerTooLong("The response is compressed, although that was not requested.")
 
 
 def _read(answer: httpx2.Response, parts: list[bytes]) -> httpx2.Response:
@@ -74,12 +73,12 @@ def _read(answer: httpx2.Response, parts: list[bytes]) -> httpx2.Response:
 
 def _check(size: int, most: int) -> None:
     if size > most:
-        raise AnswerTooLong(f"An answer has at most {most:,} bytes.")
+        raise AnswerTooLong(f"The response is longer than {most:,} bytes.")
 
 
 def answer_json(answer: httpx2.Response) -> dict[str, Any]:
-    """The JSON object in an answer; raises `ParameterError` if there is none."""
+    """The JSON object in a response; raises `ParameterError` if there is none."""
     data = read_json(answer.content, "The server's answer", MOST_ANSWER_BYTES)
     if not isinstance(data, dict):
-        raise ParameterError("The server's answer is no JSON object; is this its URL?")
+        raise ParameterError("The server's response is not a JSON object; check the URL.")
     return data

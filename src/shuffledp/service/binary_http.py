@@ -24,7 +24,7 @@ class BinaryRequest:
     scheme: str = "https"
 
     def to_bytes(self, multiple: int = 1) -> bytes:
-        """As it is sent, padded to a multiple of `multiple` bytes."""
+        """The encoded message, padded to a multiple of `multiple` bytes."""
         words = (self.method, self.scheme, self.authority, self.path)
         head = b"".join(_sized(word.encode()) for word in words)
         return _padded(_number(REQUEST_FRAME) + head + _rest(self.fields, self.content), multiple)
@@ -39,7 +39,7 @@ class BinaryResponse:
     content: bytes = b""
 
     def to_bytes(self, multiple: int = 1) -> bytes:
-        """As it is sent, padded to a multiple of `multiple` bytes."""
+        """The encoded message, padded to a multiple of `multiple` bytes."""
         data = _number(RESPONSE_FRAME) + _number(self.status) + _rest(self.fields, self.content)
         return _padded(data, multiple)
 
@@ -68,7 +68,7 @@ def read_response(data: bytes) -> BinaryResponse:
 
 
 def _malformed() -> ParameterError:
-    return ParameterError("This is no binary HTTP message of known length; send one (RFC 9292).")
+    return ParameterError("This is not a binary HTTP message of known length (RFC 9292); send one.")
 
 
 def _number(value: int) -> bytes:

@@ -1,5 +1,5 @@
-"""Whether a server can start: opens everything that its configuration names, and changes nothing
-but a lock file beside an SQLite store."""
+"""Checks whether a server can start: opens everything that its configuration names, and changes
+nothing except a lock file next to an SQLite store."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from shuffledp.tasks.signing import SigningKey
 
 
 def check_config(config: ServerConfig, path: str | Path | None = None) -> list[str]:
-    """What keeps a server with this configuration from starting, one sentence each. `path` is the
-    file that the configuration comes from."""
+    """The problems that prevent a server with this configuration from starting, one sentence each.
+    `path` is the configuration file."""
     settings = [f"{problem}." for problem in config.problems()]
     if settings:
         return settings
@@ -55,7 +55,7 @@ def _tls(config: ServerConfig) -> Iterator[str]:
             context.load_cert_chain(config.tls_certificate, config.tls_key)
         except OSError as error:
             yield (
-                f"tls_certificate and tls_key cannot be used ({error.strerror}); give PEM files of "
+                f"tls_certificate and tls_key cannot be used ({error.strerror}); use PEM files of "
                 "a certificate and its key."
             )
 
@@ -75,7 +75,7 @@ def _listen(name: str, address: str) -> Iterator[str]:
 
 
 def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
-    """Says if nothing can be written in a folder; with `made` the server makes it if needed."""
+    """Reports a folder that cannot be written to; with `made` the server creates it if needed."""
     folder = Path(path).absolute()
     while made and not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -140,7 +140,7 @@ def _ledger(config: AnalyzerConfig) -> Iterator[str]:
 
 
 def _tokens(path: str | Path | None) -> Iterator[str]:
-    """Says if one file gives the collector the same token at two servers."""
+    """Reports that the collector has the same token at two servers."""
     found = (
         str(table.get("collector_token_sha256", "")).lower() for table in read_tables(path).values()
     )

@@ -47,7 +47,7 @@ class Servers:
     shuffler: str
     analyzer: str
     collector_tokens: dict[str, str]
-    """The collector's token at each server; neither is valid at the other."""
+    """The collector's token at each server; neither is valid at the other server."""
     operator_token: str
     signing_keys: dict[str, SigningKey]
     """The keys with which collector, shuffler and analyzer sign."""
@@ -62,7 +62,7 @@ class Servers:
         register_everywhere(task, urls, self.collector_tokens, self.signing_keys["collector"])
 
     def introduce(self, say: Say) -> None:
-        """Says which servers there are."""
+        """Prints the servers' addresses."""
         say(f"shuffler on {self.shuffler}, analyzer on {self.analyzer}")
         if self.issuer:
             say(f"issuer on {self.issuer}: reports carry one-time tokens")
@@ -70,7 +70,7 @@ class Servers:
             say(f"relay on {self.relay}: the shuffler sees no addresses of devices")
 
     def new_parties(self) -> dict[str, Any]:
-        """What a new task says about issuer and gateway, where these servers have them."""
+        """A new task's issuer and gateway, if these servers exist."""
         keys = IssuerKeyFolder(self.folder / "issuer-keys")
         return {
             "issuer": TokenIssuer(self.issuer, keys.new()) if self.issuer else None,
@@ -130,7 +130,7 @@ def local_servers(
 
 
 def new_tokens() -> dict[str, str]:
-    """Fresh tokens of everybody who talks to a server of `configuration`."""
+    """Fresh tokens for everyone who talks to a server of `configuration`."""
     collectors = (f"collector at {role}" for role in ("shuffler", "analyzer", "issuer"))
     names = (*collectors, "operator", "shuffler")
     return {name: new_token() for name in (*names, "operator of analyzer")}
@@ -220,7 +220,7 @@ def simulated(users: int) -> list[int]:
 def run_demo(
     users: int, epsilon: str, say: Say, keep: bool = False, more: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Runs everything once and cleans up; gives the result with the truth beside it. `more` names
+    """Runs everything once and cleans up; returns the result and the truth. `more` names
     further servers to run."""
     folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
     try:

@@ -2,15 +2,14 @@
 
 ShuffleDPError
 └── ServiceError
-    ├── AlreadyAnswered       this device has a report for this task already
+    ├── AlreadyAnswered       this device already has a report for this task
     ├── PolicyRefused         the task asks for more than this device agrees to; nothing was sent
-    ├── DeviceRecordLost      what this device has spent is not known any more; nothing was sent
-    ├── Unreachable           no answer; the encrypted report is stored and can be sent again
-    │   └── UntrustedServer   the server's TLS certificate is not trusted
-    ├── Refused               the other side said no, with its reason
-    ├── ConfigError           the configuration is incomplete or contradicts itself
-    └── StorageUnavailable    nothing was stored; try again later
-        └── KeyTaken          … because another process stored one of the keys meanwhile
+    ├── DeviceRecordLost      the record of what this device spent is lost; nothing was sent ├──
+    Unreachable           no answer; the encrypted report is stored and can be sent again │   └──
+    UntrustedServer   the server's TLS certificate is not trusted ├── Refused               the
+    other side refused, with its reason ├── ConfigError           the configuration is incomplete or
+    contradicts itself └── StorageUnavailable    nothing was stored; try again later
+        └── KeyTaken          … because another process stored one of the keys first
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class PolicyRefused(ServiceError):
 
 
 class DeviceRecordLost(ServiceError):
-    """What this device has spent is not known any more; nothing was sent."""
+    """The record of what this device has spent is lost; nothing was sent."""
 
 
 class Unreachable(ServiceError):
@@ -78,4 +77,4 @@ class StorageUnavailable(ServiceError):
 
 
 class KeyTaken(StorageUnavailable):
-    """Another process has stored one of these keys meanwhile; nothing was stored: look again."""
+    """Another process stored one of these keys first; nothing was stored: look again."""

@@ -24,9 +24,9 @@ ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
 def serve_role(
     name: str, path: str | None, allow_origins: Sequence[str] = (), workers: int | None = None
 ) -> None:
-    """Runs a server with the configuration in a TOML file, until SIGTERM. All
-    files that it makes can be read by its own user only. `allow_origins` adds to the origins that
-    the configuration names; `workers` replaces its number for the shuffler."""
+    """Runs a server with the configuration in a TOML file, until SIGTERM. Only its user can read
+    the files that it makes. `allow_origins` adds to the origins that the configuration names;
+    `workers` replaces its number for the shuffler."""
     from shuffledp.service.analyzer.app import Analyzer
     from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.http.logs import plain_reason

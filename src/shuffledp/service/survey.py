@@ -42,7 +42,7 @@ OPERATORS = Operators("the demo", "the demo's shuffler", "the demo's analyzer")
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 STOP_SECONDS = 2
 ARRIVAL_SECONDS = 8.0
-"""Over how long the simulated users' answers are spread."""
+"""The seconds over which the simulated users' answers are spread."""
 MOST_BROWSERS = 1000
 
 
@@ -71,7 +71,8 @@ class Survey:
         return Origins(tuple(self.origins)).around(app)
 
     def _where(self) -> dict[str, str]:
-        """Where the page finds the task: here if a relay hides visitors from the shuffler."""
+        """The URL from which the page loads the task: this site if a relay hides visitors from the
+        shuffler."""
         name, relay = self.task.id.hex(), self.servers.relay
         place = "/task-text.json" if relay else f"{self.servers.shuffler}/tasks/{name}"
         return {"task": place, "id": name, "relay": relay, "analyzer": self.servers.analyzer}
@@ -100,7 +101,7 @@ class Survey:
         return self._page("client", f"{name}.js" if name.isalpha() else "none.js")
 
     async def answer_token(self, _: Request) -> Response:
-        """A token for one more browser. (A real site asks first who it is.)"""
+        """A token for one more browser. (A real site would first check who it is.)"""
         (token,) = await asyncio.to_thread(self.servers.enrol, 1)
         return JSONResponse({"token": token}, headers={"Cache-Control": "no-store"})
 
@@ -185,7 +186,7 @@ def run_survey(
             )
             try:
                 uvicorn.Server(config).run()
-            finally:  # devices would go on trying to reach servers that are gone
+            finally:  # devices would keep trying to reach servers that are gone
                 ended.set()
                 simulation.join()
     except KeyboardInterrupt:

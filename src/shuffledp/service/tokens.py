@@ -1,8 +1,8 @@
 """Bearer tokens, of which servers store only hashes.
 
-Enrolment tokens begin with how often they may be used: `once-…` for one report in all, `each-…` for
-one report in every task, or in every batch of a task that takes repeated answers. The hash covers
-these letters too.
+Enrolment tokens begin with how often they may be used: `once-…` for one report in total, `each-…`
+for one report in every task, or in every batch of a task that takes repeated answers. The hash
+covers this prefix, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Several shuffler processes on one machine, which share the listening socket.
 
 Each is the same program, and they talk to each other only through the store. The parent starts
-them, starts one again that ends, ends one that hangs, and answers no request itself.
+them, restarts those that end, kills those that hang, and answers no request itself.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 COMMAND = ("-m", "shuffledp.service.workers")
 LOOK_SECONDS, RESTART_SECONDS = 0.2, 1.0
 HANG_SECONDS, START_SECONDS = 30.0, 3600.0
-"""A process that says nothing for this long is killed. One that starts may have to wait for the
-migration of a store, or ask for many keys."""
+"""A process without a heartbeat for this long is killed. A starting process gets longer, because it
+may wait for a migration or read many keys."""
 END_SECONDS, BIND_SECONDS = 30.0, 30.0
 TAKEN = (errno.EADDRINUSE, errno.EINVAL)
-"""What bind and listen say while other processes listen at an address, or are just closing it."""
+"""The errors of bind and listen while other processes use an address or are closing it."""
 
 
 class Worker:
-    """One process, and the pipe on which it says that it lives."""
+    """One process, and the pipe for its heartbeats."""
 
     def __init__(self, config: ShufflerConfig, listening: socket.socket, metrics: str) -> None:
         alive, says = os.pipe()
@@ -58,7 +58,7 @@ class Worker:
         self._seen = time.monotonic() + START_SECONDS - HANG_SECONDS
 
     def hangs(self) -> bool:
-        """Whether it has said nothing for too long."""
+        """Whether its last heartbeat is too old."""
         while select.select([self._alive], [], [], 0)[0] and os.read(self._alive, 4096):
             self._seen = time.monotonic()
         return time.monotonic() - self._seen > HANG_SECONDS
@@ -95,7 +95,7 @@ def listening_socket(listen: str, seconds: float = BIND_SECONDS) -> socket.socke
 
 
 def serve_workers(config: ShufflerConfig) -> None:
-    """Runs as many processes as the configuration says until SIGTERM or SIGINT."""
+    """Runs the configured number of processes until SIGTERM or SIGINT."""
     start_logs()
     stopping = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
@@ -163,7 +163,7 @@ def main() -> None:
 def _say(pipe: int) -> None:
     try:
         os.write(pipe, b".")
-    except OSError:  # the parent is gone: nobody would start this process again or end it
+    except OSError:  # the parent is gone: nobody would restart or end this process
         os.kill(os.getpid(), signal.SIGTERM)
 
 

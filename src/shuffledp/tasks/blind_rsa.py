@@ -3,10 +3,10 @@
     device    blinded, inverse = key.blind(message)
     signer    answer = private.sign(blinded)
     device    signature = key.finalize(message, answer, inverse)
-    anybody   key.verify(message, signature)
+    anyone key.verify(message, signature)
 
-The blinded message is uniform over everything that the key can sign, whatever the message: the
-signer's view says nothing about the message or the signature.
+The blinded message is uniform over everything that the key can sign, for every message, so the
+signer learns nothing about the message or the signature.
 """
 
 from __future__ import annotations

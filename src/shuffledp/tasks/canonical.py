@@ -37,7 +37,7 @@ def _check(data: object) -> None:
             _check(value)
     elif isinstance(data, float):
         raise TaskError(
-            "A task holds a float; use whole numbers or exact numbers as text, and create it again."
+            "A task contains a float; use whole numbers or exact numbers as text instead."
         )
     elif isinstance(data, int) and abs(data) > LARGEST_WHOLE:
         raise TaskError(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 Clock = Callable[[], float]
-"""Gives the seconds since the beginning of 1970, UTC."""
+"""Returns the seconds since the beginning of 1970, UTC."""
 system_clock: Clock = time.time
 CLOCK_SECONDS = 300
 """By how much two clocks may differ: a task is valid from this long before its creation, and a

@@ -1,8 +1,8 @@
 """Encryption of single messages with HPKE (RFC 9180: X25519, HKDF-SHA256, AES-128-GCM).
 
-Every message is encrypted separately: keys derived from one key per user would show which messages
-come from the same user. The task's id is part of HPKE's `info`, so a ciphertext can be opened under
-its own task only.
+Every message is encrypted separately: keys derived from one key per user would reveal which
+messages come from the same user. The task's id is part of HPKE's `info`, so a ciphertext can be
+opened only with its own task.
 """
 
 from __future__ import annotations

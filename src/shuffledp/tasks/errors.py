@@ -2,11 +2,11 @@
 
 ShuffleDPError
 └── TaskError           a task, key, message or file is not what it claims to be
-    ├── TaskNotNow      a task is not valid yet, or not any more
+    ├── TaskNotNow      a task is not valid yet or no longer valid
     ├── ProofError      a task is not signed, or not in the public log of tasks
     ├── BatchRefused    a batch is not what its task's rule allows
     ├── BatchHeld       a batch was opened, but must not be published
-    └── StateLost       a file that guards privacy is missing or older than it was
+    └── StateLost       a file that protects privacy is missing or older than before
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TaskError(ShuffleDPError):
 
 
 class TaskNotNow(TaskError):
-    """A task is not valid yet, or not any more."""
+    """A task is not valid yet or no longer valid."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

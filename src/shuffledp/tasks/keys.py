@@ -30,7 +30,7 @@ PUBLIC_KEY = Record(
 
 @dataclass(frozen=True)
 class PublicKey:
-    """The public half of an analyzer's key, as a task carries it."""
+    """The public half of an analyzer's key, as it appears in a task."""
 
     key_id: int
     epoch: int
@@ -41,7 +41,7 @@ class PublicKey:
         return b"shuffledp/v1 msg" + task_id + struct.pack(">IH", self.epoch, self.key_id)
 
     def to_dict(self) -> dict[str, Any]:
-        """The key as JSON holds it."""
+        """The key as a JSON object."""
         return {"key_id": self.key_id, "epoch": self.epoch, "public": self.raw.hex()}
 
     @classmethod
@@ -49,7 +49,7 @@ class PublicKey:
         """The key in a task, a key file or an analyzer's answer; raises `TaskError` if it is
         malformed."""
         try:
-            given = {name: data[name] for name in PUBLIC_KEY.fields}  # an answer holds more
+            given = {name: data[name] for name in PUBLIC_KEY.fields}  # a response has more fields
             PUBLIC_KEY.check(given, "key")
             return cls(given["key_id"], given["epoch"], bytes.fromhex(given["public"]))
         except (KeyError, TypeError, ParameterError):

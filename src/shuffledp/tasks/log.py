@@ -2,7 +2,7 @@
 
 A collector could give one person a separate task and fill its batch with fake clients. So devices
 answer only tasks in a public log, which the analyzer keeps and the shuffler watches: anyone who
-reads the log sees every task that anybody can be asked.
+reads the log sees every task that devices can be asked to answer.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Head:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The head as JSON holds it."""
+        """The head as a JSON object."""
         return {
             "size": self.size,
             "root": self.root.hex(),
@@ -111,7 +111,7 @@ class Head:
 
     @classmethod
     def from_dict(cls, data: object) -> Head:
-        """The head in an answer of the analyzer."""
+        """The head in a response of the analyzer."""
         checked = _checked(HEAD, data, "head")
         return cls(
             size=checked["size"],
@@ -132,14 +132,14 @@ class TaskProof:
     keys: Mapping[str, bytes]
     """The public signing key of each role."""
     signatures: Mapping[str, bytes]
-    """Over the task, by each role."""
+    """Each role's signature over the task."""
     index: int
     path: tuple[bytes, ...]
     head: Head
     witness: bytes
     """The shuffler's signature over the head."""
     checkpoint: str = ""
-    """The head as a signed note, with the cosignatures of witnesses; empty: there is none."""
+    """The head as a signed note, with the cosignatures of witnesses; empty if there is none."""
 
     def check(self, task_id: bytes) -> None:
         """Raises `ProofError` unless the three roles have signed this task and it is in the log
@@ -162,7 +162,7 @@ class TaskProof:
         entry = log_entry(task_id, self.keys[COLLECTOR], self.signatures[COLLECTOR])
         if not includes(entry, self.index, self.head.size, self.path, self.head.root):
             raise ProofError(
-                "unlogged", f"The public log of tasks does not hold this task; {_REPORT}"
+                "unlogged", f"The public log of tasks does not contain this task; {_REPORT}"
             )
 
     def _check_checkpoint(self) -> None:
@@ -183,13 +183,13 @@ class TaskProof:
         """
         if least and not self.checkpoint:
             raise ProofError(
-                "witnesses", f"No witness has cosigned the log, and this device asks for {least}."
+                "witnesses", f"No witness has cosigned the log, but this device requires {least}."
             )
         if least:
             Checkpoint.parse(self.checkpoint).check_witnesses(witnesses, least)
 
     def to_dict(self) -> dict[str, Any]:
-        """The proof as JSON holds it."""
+        """The proof as a JSON object."""
         noted = {"checkpoint": self.checkpoint} if self.checkpoint else {}
         return {
             "format": PROOF_FORMAT,

@@ -1,8 +1,6 @@
-"""A Merkle tree as RFC 9162 describes it: one hash for a list that only ever grows.
-
-An inclusion path shows that an entry is in the list behind a root; a consistency path shows that
-the list behind one root begins with the list behind an earlier one. Both need about log₂(size)
-hashes.
+"""A Merkle tree as in RFC 9162: one hash for a list that only grows. An inclusion path proves that
+an entry is in the list with a given root; a consistency path proves that the list with one root
+extends the list with an earlier one. Both need about log₂(size) hashes.
 """
 
 from __future__ import annotations
@@ -97,8 +95,7 @@ class MerkleTree:
             raise IndexError("The tree has fewer entries.")
 
     def _hash(self, begin: int, end: int) -> bytes:
-        """The hash of the subtree over entries begin..end−1, which begins where one of its size
-        can."""
+        """The hash of the aligned subtree over entries begin..end−1."""
         size = end - begin
         if size & (size - 1) == 0:
             return self._levels[size.bit_length() - 1][begin // size]

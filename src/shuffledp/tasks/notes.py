@@ -78,7 +78,7 @@ class VerifierKey:
             raise _refuse("A verifier key is name+id+key")
         found = cls(name, raw[0], raw[1:])
         if given != found.id.hex():
-            raise _refuse("A verifier key's id does not fit its name and key")
+            raise _refuse("A verifier key's id does not match its name and key")
         return found
 
 
@@ -186,7 +186,7 @@ class Checkpoint:
             raise ProofError(
                 "witnesses",
                 f"{have} of the witnesses that this device trusts have cosigned the log of tasks, "
-                f"and it asks for {least}; try again later, or tell the collector.",
+                f"but it requires {least}; try again later, or tell the collector.",
             )
 
 
@@ -225,7 +225,7 @@ def tile(path: str, tree: MerkleTree, entries: Sequence[bytes]) -> bytes | None:
 
 
 def _tile_path(number: int) -> str:
-    """A tile's index as its path has it: 1234067 is x001/x234/067."""
+    """A tile's index in its path: 1234067 is x001/x234/067."""
     parts = [f"{number % 1000:03}"]
     while number >= 1000:
         number //= 1000

@@ -7,8 +7,8 @@ device     response = open_answer(context, answer)
 
 `HpkeContext` is HPKE with exported secrets (RFC 9180, base mode: X25519, HKDF-SHA256, AES-128-GCM)
 for one message in each direction. `cryptography` encrypts and decrypts with HPKE but exports no
-secrets, which Oblivious HTTP needs for its answers, so the key schedule of RFC 9180 §5.1 is written
-here with the library's primitives.
+secrets, which Oblivious HTTP needs for its responses, so the key schedule of RFC 9180 §5.1 is
+written here with the library's primitives.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class AllowedNumbers:
     public counters."""
 
     cells: int
-    """With the public counters."""
+    """The number of counters, including the public ones."""
     only_plus: tuple[tuple[int, int], ...]
     """Ranges (first, end) of cells that send no −1."""
 
@@ -59,7 +59,7 @@ class AllowedNumbers:
 
 @dataclass
 class Tally:
-    """How many messages of each kind a batch holds, and how many were dropped."""
+    """How many messages of each kind a batch has, and how many were dropped."""
 
     plus: NDArray[np.int64]
     minus: NDArray[np.int64]
@@ -93,14 +93,14 @@ class Tally:
         return Report(users=noise_shares, plus=self.plus, minus=self.minus)
 
     def to_json(self) -> str:
-        """The tally as it is stored."""
+        """The tally as JSON, for the store."""
         return json.dumps(
             {"plus": self.plus.tolist(), "minus": self.minus.tolist(), "dropped": self.dropped}
         )
 
     @classmethod
     def from_json(cls, text: str) -> Tally:
-        """The tally behind `to_json`."""
+        """The tally from `to_json`."""
         data = json.loads(text)
         return cls(
             np.array(data["plus"], np.int64), np.array(data["minus"], np.int64), data["dropped"]
@@ -109,7 +109,7 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """What a worker found: which numbers, how often each, and how many messages held none."""
+    """What a worker found: which numbers, how often each, and how many messages contained none."""
 
     numbers: bytes
     counts: bytes

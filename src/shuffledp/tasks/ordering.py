@@ -1,10 +1,9 @@
-"""The order of a batch's messages, which says nothing about who sent what.
-
-Canonical order sorts the messages by their own bytes: it depends on the messages alone, so it
-needs no randomness, is the same after every retry, and puts replays side by side. Uniform order
-sorts by AES-256 of each message's first block under a key that is drawn for the batch and erased
-with it: nobody without the key can tell this order from a uniformly random one, and it too is the
-same after every retry. `parts.Sorter` brings a batch that is larger than memory into this order.
+"""The order of a batch's messages, which does not reveal who sent what. Canonical order sorts the
+messages by their bytes. It depends only on the messages, so it needs no randomness, is the same
+after every retry, and puts replays next to each other. Uniform order sorts by AES-256 of each
+message's first block, with a key that is drawn for the batch and erased with it. Nobody without the
+key can distinguish this order from a uniformly random one, and it is also the same after every
+retry. `parts.Sorter` brings a batch that is larger than memory into this order.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _HEAD_BYTES = 8
 
 
 def sort_keys(rows: Rows, secret: bytes | None) -> NDArray[np.uint8]:
-    """What the rows are sorted by: themselves, or their first block under AES."""
+    """The sort keys of the rows: themselves, or their first block encrypted with AES."""
     if secret is None:
         return rows
     stream = Cipher(AES(secret), ECB()).encryptor()
@@ -34,8 +33,8 @@ def sort_keys(rows: Rows, secret: bytes | None) -> NDArray[np.uint8]:
 
 
 def ordered(rows: Rows, secret: bytes | None = None) -> Rows:
-    """The rows in canonical order, or in the order that a secret gives. Where the keys of two rows
-    agree, the rows themselves decide: the order never depends on the order of arrival."""
+    """The rows in canonical order, or in the order of a secret. If the keys of two rows are equal,
+    the rows themselves decide: the order never depends on the order of arrival."""
     keys = sort_keys(rows, secret)
     heads = np.ascontiguousarray(keys[:, :_HEAD_BYTES]).view(">u8")[:, 0].astype(np.uint64)
     order = np.argsort(heads)  # on whole numbers: seven times as fast as on the rows

@@ -1,12 +1,12 @@
 """A batch as a manifest and sorted parts.
 
 The messages of a batch, in order, are cut into parts of `PART_ROWS` messages each (the last one may
-be shorter), so that a part fits into memory and can be sent, resumed and opened on its own. The
-manifest says what the batch holds, and of each part how many messages and their SHA-256. Its own
-SHA-256 is the batch's digest.
+be shorter), so that a part fits into memory and can be sent, resumed and opened independently. The
+manifest describes the batch and lists, for each part, the number of messages and their SHA-256. Its
+own SHA-256 is the batch's digest.
 
-While parts wait they are encrypted (AES-256-GCM) under a secret of their batch: when the secret is
-destroyed, every copy is unreadable. The digests are those of the messages themselves, so that the
+Waiting parts are encrypted (AES-256-GCM) with a secret of their batch; when the secret is
+destroyed, every copy becomes unreadable. The digests are those of the messages themselves, so the
 same messages always have the same manifest.
 """
 
@@ -39,7 +39,7 @@ SECRET_BYTES, NONCE_BYTES = 32, 12
 SPILL_ROWS = 1 << 13
 """Messages in a block of a run that is on disk while a batch is sorted."""
 RUN_PREFIX = "run-"
-"""How the names of these files begin."""
+"""The prefix of the names of these files."""
 MOST_MERGED = 64
 """Runs that are merged at a time: a block of each is in memory."""
 
@@ -54,7 +54,7 @@ class PartFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a batch holds, and the parts that it consists of."""
+    """The description of a batch, and the parts that it consists of."""
 
     header: BatchHeader
     parts: tuple[PartFacts, ...]
@@ -86,13 +86,13 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
-        """The manifest in a text; refuses whatever does not follow the layout."""
+        """The manifest in a text; refuses anything that does not follow the layout."""
         try:
             found = read_json(data, "The manifest", MOST_MANIFEST_BYTES)
             manifest = cls._read(found)
         except (ParameterError, KeyError, ValueError, TypeError):
             raise TaskError(
-                "The manifest has another format than this version's; update the shuffler."
+                "The manifest has a format that this version does not know; update the shuffler."
             ) from None
         if manifest.to_bytes() != data:
             raise TaskError("The manifest is not in its canonical form; deliver it again.")
@@ -162,10 +162,9 @@ def as_rows(data: bytes) -> Rows:
 
 
 class Sorter:
-    """Brings any number of messages into order, with about `memory` bytes held at a time.
-
-    What does not fit is written to files in `folder`, as sorted runs, encrypted under a key that
-    exists in this process alone.
+    """Brings any number of messages into order, with about `memory` bytes in memory at a time.
+    Messages that do not fit are written to files in `folder`, as sorted runs, encrypted with a key
+    that exists only in this process.
     """
 
     def __init__(self, folder: Path, memory: int, order_secret: bytes | None = None) -> None:
@@ -243,7 +242,7 @@ class Sorter:
         return as_rows(self._cipher.decrypt(head[4:], data, None))
 
     def _texts(self, rows: Rows) -> Any:
-        """What messages are compared by: the keys of the order, then the messages themselves."""
+        """The sort keys of messages: the keys of the order, then the messages themselves."""
         keys = rows if self._secret is None else np.hstack((sort_keys(rows, self._secret), rows))
         return np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0]
 

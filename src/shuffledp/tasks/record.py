@@ -2,7 +2,7 @@
 
 Its fields are those that public registries of deployments ask for: who, what, when, the privacy
 model with its parameters and its unit, the parties and what each sees, and how to verify it. It
-holds nothing secret and nothing about any person.
+contains no secrets and nothing about any person.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """What the operators state beyond what the plan or the task holds."""
+    """What the operators state in addition to the plan or the task."""
 
     intended_use: str = NOT_STATED
     """What the result is for."""

@@ -1,10 +1,9 @@
-"""Dropping messages that were seen before: within a batch and across all batches of a key.
-
-If a shuffler could repeat one user's ciphertexts c times, the published result would show that
-user's value. Every message begins with its own encapsulated key, so equal keys are copies (and a
-message with an altered one no longer opens). Of every counted batch the first 16 bytes of each
-encapsulated key are kept, sorted, until the analyzer's key is destroyed. A batch in canonical order
-is compared with them page by page, so memory does not grow with the batch.
+"""Drops messages that were seen before, within a batch and across all batches of a key. If a
+shuffler could repeat one user's ciphertexts c times, the published result would reveal that user's
+value. Every message begins with its own encapsulated key, so equal keys are copies (and a message
+with an altered one no longer opens). Of every counted batch the first 16 bytes of each encapsulated
+key are kept, sorted, until the analyzer's key is destroyed. A batch in canonical order is compared
+with them page by page, so memory does not grow with the batch.
 
 `ReplayMemory` is a folder of sorted files ("runs") and `memory.json`, which names the runs and
 counts their batches. A counted batch leaves one run; `MERGED_RUNS` runs of one level become one run
@@ -53,9 +52,9 @@ def in_canonical_order(parts: Iterable[bytes]) -> bool:
 
 
 def in_order(parts: Callable[[], Iterable[bytes]], folder: Path, memory: int) -> Iterator[Rows]:
-    """The messages of a batch in canonical order, page by page; `parts` gives its parts, in any
-    order, as often as it is called. What is sorted on disk is in `folder`, about `memory` bytes are
-    held at a time."""
+    """The messages of a batch in canonical order, page by page; `parts` returns its parts, in any
+    order, each time it is called. Sorting uses `folder` on disk and about `memory` bytes in
+    memory."""
     if in_canonical_order(parts()):
         found: Iterable[bytes] = parts()
     else:
@@ -74,7 +73,7 @@ def first_seen(
 ) -> Iterator[tuple[Rows, int]]:
     """(new rows, number of copies) of each page of a batch in canonical order.
 
-    Ensures: after the last page, `remember` holds the beginnings of all encapsulated keys of the
+    Ensures: after the last page, `remember` has the beginnings of all encapsulated keys of the
     batch, on disk.
     """
     known = [np.memmap(path, f"S{KEPT_KEY_BYTES}", "r") for path in earlier if path.stat().st_size]
@@ -182,7 +181,7 @@ class ReplayMemory:
             self._delete(inputs)
 
     def _merge_where_many(self) -> list[str]:
-        """Merges the runs of every level that has many; gives the names that no longer count."""
+        """Merges the runs of every level that has many; returns the names that no longer count."""
         gone: list[str] = []
         level = 0
         while len(same := [run for run in self._runs if run.level == level]) >= MERGED_RUNS:
@@ -228,8 +227,8 @@ class ReplayMemory:
 
 
 def merge_runs(runs: list[Path], target: Path, page: int = MERGE_PAGE) -> int:
-    """Writes the entries of sorted files, sorted, to one file that is on disk on return; gives how
-    many there are. About `page` entries of each file are in memory at a time."""
+    """Writes the entries of sorted files, sorted, to one file that is on disk on return; returns
+    how many there are. About `page` entries of each file are in memory at a time."""
     total = 0
     with open(target, "wb") as out:
         for entries in _merged(runs, page):

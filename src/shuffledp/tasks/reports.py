@@ -1,7 +1,7 @@
 """Encrypted messages: one user's report, and the noise that the shuffler adds to a batch.
 
-A report always holds `task.report_size` messages. A top-up holds as many as the reports of the
-users whose noise it brings, so that their number does not show how much noise is inside.
+A report always has `task.report_size` messages. A top-up has as many messages as the reports of the
+users whose noise it replaces, so their number does not reveal how much noise is inside.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MESSAGES_AT_ONCE = 1 << 16
 def report_numbers(task: Task, value: Any, entropy: Entropy = SYSTEM) -> list[int]:
     """The numbers inside the messages of one user's report, in the order of its messages.
 
-    Ensures: `task.report_size` of them, whatever the value. A draw of more messages than the report
-    holds is drawn again: never with exact padding, else with probability below 2⁻⁶⁴ per batch.
+    Ensures: always `task.report_size` of them. A draw that does not fit into the report is
+    repeated: never with exact padding, otherwise with probability below 2⁻⁶⁴ per batch.
     """
     messages = task.protocol.randomize(value, entropy).messages()
     while len(messages) > task.report_size:
@@ -64,8 +64,8 @@ def encrypted_top_up(task: Task, absent: int) -> Iterator[bytes]:
     """The encrypted noise of `absent` missing users, in pages: `task.top_up_size` messages,
     whatever was drawn.
 
-    Ensures: with exact padding the noise is drawn once. With a reserve it is drawn again where it
-    does not fit, with probability below 2⁻⁶⁴ per batch.
+    Ensures: with exact padding the noise is drawn once. With a reserve it is drawn again if it does
+    not fit, with probability below 2⁻⁶⁴ per batch.
     """
     size = task.top_up_size(absent)
     if size == 0:
@@ -83,5 +83,5 @@ def encrypted_top_up(task: Task, absent: int) -> Iterator[bytes]:
 
 
 def _message_counts(report: Report) -> Counts:
-    """How many −1 and how many +1 a report holds for each counter."""
+    """How many −1 and +1 a report has for each counter."""
     return np.concatenate([report.minus, report.plus])

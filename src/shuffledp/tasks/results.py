@@ -46,8 +46,8 @@ from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
 UNBIASED_NOTE = (
-    "Estimates are unbiased: noise is not cut off, so that they may lie outside what is possible. "
-    "Pages and pictures show them clipped to the possible."
+    "Estimates are unbiased: they are not clipped, so they may be outside the possible range. "
+    "Pages and pictures show them clipped to it."
 )
 CSV_COLUMNS = (
     "batch",
@@ -82,14 +82,14 @@ class OpenedBatch:
         return self.noise_shares - self.reports
 
     def report(self) -> Report:
-        """The batch as `Protocol.release` takes it: as if the missing users had reported too."""
+        """The batch for `Protocol.release`: as if the missing users had reported, too."""
         return replace(self.tally.report(self.noise_shares), absent=self.absent)
 
     def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
         """The batch with fresh noise that the task asks the analyzer to add.
 
         Ensures: with publish_noise full, the noise of the certified users is in it even if no user
-        brought any; so it is ε-DP against everybody who does not see the batch itself.
+        added any, so it is ε-DP against everyone who does not see the batch itself.
         """
         report, shares = self.report(), task.publish_shares
         if shares:
@@ -98,7 +98,7 @@ class OpenedBatch:
 
 
 class ReportToRelease(NamedTuple):
-    """What is released of a batch: everything that is published is computed from this."""
+    """The released batch, from which everything published is computed."""
 
     report: Report
     """Its `absent` counts the shares of noise that shuffler and analyzer added."""
@@ -126,7 +126,7 @@ def published(
 
     Requires: the batch was released; `result` is the analysis of `released`, with the certificate.
     Ensures: nothing that is published depends on honest users' values except through `released`;
-    the number of dummies, which would tell the number of all other messages, is not published.
+    the number of dummies, which would reveal the number of all other messages, is not published.
     """
     protocol = task.protocol
     shown = of_reports(protocol, result, released.report.absent, batch.reports)
@@ -150,8 +150,8 @@ def published(
 
 
 def of_reports(protocol: Protocol[R], result: R, absent: int, reports: int) -> R:
-    """The result of those who reported, from one that also counts absent users, whose noise was
-    added: less what the estimates count for them, and within what is possible."""
+    """The result for the users who reported, from one that also counts missing users whose noise
+    was added: without what the estimates count for them, and within the possible range."""
     names = ("value", "values", "low", "high", "joint_low", "joint_high")
     amount = -float(protocol.absent_value * absent)
     changes: dict[str, Any] = {"users": reports}
@@ -197,8 +197,8 @@ def results_csv(results: Iterable[dict[str, Any]], **marks: str) -> str:
 
 
 def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
-    """The published results of a series' tasks as CSV: the dates and the place of the task before
-    each line."""
+    """The published results of a series' tasks as CSV: each line begins with the dates and the
+    position of the task."""
     return csv_text(
         (*SERIES_COLUMNS, *CSV_COLUMNS),
         (
@@ -229,12 +229,12 @@ def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
 
 
 def date_text(seconds: int) -> str:
-    """A moment as a date with its time, UTC."""
+    """A moment as date and time, UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ledger_line(task: Task, batch_id: bytes) -> str:
-    """The ledger's line for the release of a batch."""
+    """The ledger's entry for the release of a batch."""
     return f"{task.name} [task {task.id.hex()}, batch {batch_id.hex()}]"
 
 
@@ -248,15 +248,15 @@ def publish_batch(
 ) -> dict[str, Any]:
     """Publishes a batch and returns its JSON data.
 
-    A batch is drawn and charged once. If its line is in the ledger, the data of that line is
-    returned, whatever the batch holds now and whatever `confidence` says. Without a ledger, every
-    call draws fresh noise.
+    A batch is drawn and charged once. If the ledger already has its entry, that entry's data is
+    returned, regardless of the batch's current contents and of `confidence`. Without a ledger,
+    every call draws fresh noise.
 
     Requires: without a ledger, the task asks for no publish noise, or at most one result of the
-    batch is ever shown to anybody: several would average the noise away.
-    Ensures: as `publish_once`; raises `BatchHeld` and charges nothing if too many messages are bad
-    for the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible
-    batch after it was charged: that a batch is held reveals something about its contents.
+    batch is ever shown to anyone: several could be averaged to remove the noise. Ensures: as
+    `publish_once`; raises `BatchHeld` and charges nothing if too many messages are bad for the
+    certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
+    after it was charged: that a batch is held reveals something about its contents.
     """
 
     def draw() -> dict[str, Any]:
@@ -270,11 +270,12 @@ def publish_batch(
     if document is None:
         raise BatchHeld(
             "result-lost",
-            "The ledger says that this batch was released, but not with which result, and its "
+            "The ledger records that this batch was released, but not its result, and its "
             "noise must not be drawn a second time; nothing was published: discard the batch.",
         )
-    # The anomaly is a function of what was released, which has been charged: a mark costs nothing
-    # more. A held batch tells "implausible" instead of its result, which is a function of it too.
+    # The anomaly is a function of what was released, which has been charged, so a mark costs
+    # nothing more. A held batch reveals "implausible" instead of its result, which is also a
+    # function of it.
     if implausible_rule == "hold" and document["implausible"]:
         raise BatchHeld(
             "implausible",

@@ -1,8 +1,7 @@
-"""The batch rule: when a batch may leave the shuffler, and which batches the analyzer refuses.
-
-The shuffler closes no batch that the rule does not allow, and the analyzer checks the same rule
-again: a batch with less noise than the certificate needs must pass neither. After a batch was
-opened, `check_complete` decides whether the noise that the header promises can be inside.
+"""The batch rule: when a batch may leave the shuffler, and which batches the analyzer refuses. The
+shuffler closes only batches that the rule allows, and the analyzer checks the same rule again: a
+batch with less noise than the certificate needs must pass neither check. After a batch is opened,
+`check_complete` decides whether the noise that the header promises can be inside.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ PUBLISH_NOISES = ("full", "none")
 """full: the analyzer adds the noise of the certified users before it publishes a result, so that a
 shuffler that forged all reports but one learns nothing from it. none: it adds nothing."""
 AGAINST_WHOM = {
-    "full": "of this result against everybody who does not see the analyzer's batches, also "
-    "against a shuffler that made all other reports up; against the analyzer as far as the other "
-    "reports are honest; against shuffler and analyzer acting together: none",
-    "none": "against everybody but shuffler and analyzer acting together, as far as the other "
-    "reports are honest: a shuffler that made all other reports up reads the value of the last one",
+    "full": "for this result against everyone who does not see the analyzer's batches, even a "
+    "shuffler that invented all other reports; against the analyzer if the other reports are "
+    "honest; no protection against shuffler and analyzer acting together",
+    "none": "against everyone but shuffler and analyzer acting together, if the other reports are "
+    "honest; a shuffler that invented all other reports can read the value of the last one",
 }
 """Against whom the guarantee holds, by the task's `publish_noise`."""
 IMPLAUSIBLE_RULES = ("mark", "hold")
@@ -49,10 +48,10 @@ BATCH_RULE = Record(
 
 @dataclass(frozen=True)
 class BatchRule:
-    """How many reports a batch holds, and what the shuffler does when fewer arrive."""
+    """How many reports a batch has, and what the shuffler does if fewer arrive."""
 
     reports: int
-    """Reports in a full batch; left-overs wait for the next one."""
+    """Reports in a full batch; further ones wait for the next batch."""
     _: KW_ONLY
     top_up: str = "none"
     """none: a short batch waits. missing: after `wait_seconds` the shuffler adds the noise of the
@@ -63,7 +62,7 @@ class BatchRule:
 
     def __post_init__(self) -> None:
         if not all(type(n) is int for n in (self.reports, self.at_least, self.wait_seconds)):
-            raise TaskError("A batch rule has a number that is not whole; give integers.")
+            raise TaskError("A batch rule has a number that is not whole; use integers.")
         whole(self.reports, "reports per batch", most=MOST_BATCH_REPORTS)
         whole(self.at_least, "at_least", least=0, most=self.reports)
         whole(self.wait_seconds, "wait_seconds", least=0, most=LONGEST_WAIT_SECONDS)
@@ -77,7 +76,7 @@ class BatchRule:
 
     @property
     def fewest(self) -> int:
-        """The fewest reports that a batch may ever hold."""
+        """The fewest reports that a batch may have."""
         return self.reports if self.top_up == "none" else self.at_least or self.reports
 
     def leaving(self, waiting: int, waited: float) -> int:
@@ -97,23 +96,21 @@ class BatchRule:
         return max(0, users - reports) if self.top_up == "missing" else 0
 
     def tolerated(self, users: int) -> int:
-        """How many bad messages a full batch may hold and still be published: its slack, the
+        """How many bad messages a full batch may have and still be published: its slack, the
         reports and top-up shares beyond the certified users."""
         return self.reports + self.top_up_shares(self.reports, users) - users
 
 
 def top_up_size(protocol: Protocol[Result], absent: int, report_size: int) -> int:
-    """Messages of the noise of `absent` missing users, dummies included: as many as reports that
-    hold every draw would have, so that their number says nothing about the draw."""
+    """Messages of the noise of `absent` missing users, including dummies: as many as reports that
+    fit every draw would have, so their number reveals nothing about the draw."""
     return protocol.top_up_reports(absent) * report_size
 
 
 def slack_for_bad_clients(users: int, report_size: int) -> int:
-    """How many reports beyond the certified users a batch has by default. A client whose report is
-    broken brings up to `report_size` bad messages, each of which may spoil another report.
-
-    Ensures: enough for one such client, and for up to three where that is at most a quarter of the
-    users.
+    """How many reports beyond the certified users a batch has by default. A client with a broken
+    report sends up to `report_size` bad messages, each of which may spoil another report. Ensures:
+    enough for one such client, and for up to three if that is at most a quarter of the users.
     """
     wanted = min(BAD_CLIENTS * report_size, users // MOST_SLACK_PART)
     return max(report_size, wanted)
@@ -149,8 +146,8 @@ def check_header(
 ) -> None:
     """Raises `BatchRefused` unless a batch's header follows the rule.
 
-    Ensures: a batch that passes holds at least as many shares of noise as the certificate needs,
-    if the shuffler added those that it says it added.
+    Ensures: a batch that passes has at least as many shares of noise as the certificate needs, if
+    the shuffler added those that it claims.
     """
     if not rule.fewest <= header.reports <= rule.reports:
         short = header.reports < rule.fewest
@@ -187,12 +184,11 @@ def complete_shares(reports: int, bad: int, topped_up: int) -> int:
 
 
 def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
-    """Raises `BatchHeld` unless the complete reports of a batch carry the certified noise.
-
-    Ensures: a batch that passes holds the complete reports of at least `users` users (top-up shares
+    """Raises `BatchHeld` unless the complete reports of a batch contain the certified noise.
+    Ensures: a batch that passes has the complete reports of at least `users` users (top-up shares
     included), so each of them is protected as the certificate says. Whether senders of complete
-    reports are honest cannot be seen: plan for the guaranteed honest users. Not covered is a user
-    whose own report was partly destroyed on the way, which only the shuffler can do. The verdict
+    reports are honest cannot be seen: plan for the guaranteed honest users. A user whose own report
+    was partly destroyed in transit, which only the shuffler can do, is not covered. The verdict
     depends on no honest user's value, so holding a batch costs no ε.
     """
     whole_shares = complete_shares(reports, bad, topped_up)

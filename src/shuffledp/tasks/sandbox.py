@@ -1,8 +1,7 @@
-"""Verifying a task in a separate process, with limits on time and memory.
-
-A certificate is proved again with numbers that somebody else chose. Bounds on every field keep the
-proof finite, but it may still take long. A server leaves it to another process, keeps answering
-requests, and kills that process when it needs too much.
+"""Verifies a task in a separate process, with limits on time and memory. A certificate is proved
+again with numbers that somebody else chose. Bounds on every field keep the proof finite, but it may
+still take long. A server therefore uses another process, keeps answering requests, and kills that
+process when it needs too much.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """What verifying one task may take."""
+    """Limits for verifying one task."""
 
     seconds: int = 120
     memory_mb: int = 1024
@@ -93,7 +92,7 @@ def _receive(pipe: Connection, seconds: float, stop: Callable[[], bool]) -> tupl
 
 
 def _run(pipe: Connection, text: bytes, expected_id: bytes, limits: CheckLimits) -> None:
-    """What the other process does."""
+    """The other process's main function."""
     _limit(limits)
     pipe.send(("begins", ""))
     try:

@@ -1,9 +1,9 @@
 """Series of tasks: one question that is asked again every day or every week.
 
 Membership is part of the task, and so of its id, which collector, shuffler and analyzer sign and
-the public log holds. The id of a series is the hash of everything that its tasks have in common: a
-task with another question, another ε, other dates or another length belongs to another series,
-whatever its name.
+the public log records. The id of a series is the hash of everything that its tasks have in common:
+a task with a different question, ε, date or length belongs to a different series, even under the
+same name.
 """
 
 from __future__ import annotations

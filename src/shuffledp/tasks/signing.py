@@ -32,7 +32,7 @@ def task_text(role: str, task_id: bytes) -> bytes:
 
 def head_text(role: str, log_key: bytes, size: int, root: bytes) -> bytes:
     """What the analyzer, which keeps the log of this key, and the shuffler, which watches it, sign
-    of its head."""
+    for its head."""
     return f"shuffledp/v1 head {role} ".encode() + log_key + size.to_bytes(8, "big") + root
 
 

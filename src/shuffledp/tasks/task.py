@@ -1,8 +1,8 @@
 """A task: everything that client, shuffler and analyzer agree on, named by the SHA-256 of its
 canonical text.
 
-Nobody can be made to use other parameters: the id is part of every ciphertext, and every role
-proves the certificate again before it uses the task.
+Nobody can be tricked into using other parameters: the id is part of every ciphertext, and every
+role proves the certificate again before it uses the task.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ UNNAMED_OPERATORS = Operators()
 
 
 MOST_PROOF_STEPS = 4_000_000
-"""Exact operations of a proof, about: a few seconds on a device. All clients have this limit."""
+"""The most exact operations of a proof: a few seconds on a device. All clients have this limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +119,11 @@ class Task:
     publish_noise: str = "full"
     """Which noise the analyzer adds before it publishes (`shuffledp.tasks.rules`)."""
     issuer: TokenIssuer | None = None
-    """Who issues the one-time tokens that reports carry; None: they carry enrolment tokens."""
+    """Who issues the one-time tokens that reports carry; None if they carry enrolment tokens."""
     gateway: GatewayKey | None = None
-    """The shuffler's key for requests that come through a relay; None: they come directly."""
+    """The shuffler's key for requests that come through a relay; None if they come directly."""
     series: Series | None = None
-    """Its position in a series of tasks; None: it belongs to none."""
+    """Its position in a series of tasks; None if it belongs to none."""
 
     @classmethod
     def create(
@@ -199,17 +199,17 @@ class Task:
         return f"{promised}, {AGAINST_WHOM[self.publish_noise]}"
 
     def top_up_size(self, absent: int) -> int:
-        """How many messages bring the noise of `absent` missing users, dummies included."""
+        """How many messages replace the noise of `absent` missing users, including dummies."""
         return top_up_size(self.protocol, absent, self.report_size)
 
     def forecast_rmse(self) -> float:
-        """The error of a full batch's published result, with all noise that is added."""
+        """The error of a full batch's published result, including all added noise."""
         protocol, rule = self.protocol, self.batch
         added = rule.top_up_shares(rule.reports, protocol.users) + self.publish_shares
         return protocol.rmse(rule.reports + added)
 
     def to_dict(self) -> dict[str, Any]:
-        """The task as JSON holds it: no floats, so that its text is unique."""
+        """The task as a JSON object without floats, so that its text is unique."""
         return {
             "format": TASK_FORMAT,
             "name": self.name,
@@ -297,7 +297,7 @@ class Task:
             )
         if self.series is not None and not self.series.fits(self.not_before, self.expires):
             raise TaskError(
-                "The task's dates do not fit its place in its series; create the series with "
+                "The task's dates do not match its position in its series; create the series with "
                 "`shuffledp task series`."
             )
         canonical_text(self.to_dict())
@@ -320,9 +320,7 @@ class Task:
     def check_batch(self, header: BatchHeader, length: int) -> None:
         """Raises unless a batch of `length` bytes belongs to this task and follows its rule."""
         if header.task_id != self.id:
-            raise TaskError(
-                "The batch belongs to another task; give the task that it was made for."
-            )
+            raise TaskError("The batch belongs to another task; use the task that it was made for.")
         check_header(header, self.batch, self.protocol, self.report_size)
         need = header.batch_bytes(self.report_size)
         if need != length:
@@ -349,7 +347,7 @@ def checked_report_size(
     size = protocol.report_size(reports, padding)
     if size > MOST_REPORT_SIZE:
         raise TaskError(
-            f"A report would need {size:,} messages to hide how many it holds, but it can have at "
+            f"A report would need {size:,} messages to hide how many are sent, but it can have at "
             f"most {MOST_REPORT_SIZE:,}; plan with padded, a larger error, fewer cells or, for "
             "large values, a sum by digits."
         )
@@ -367,7 +365,7 @@ def _checked_json(text: str | bytes) -> dict[str, Any]:
 
 
 def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
-    """The task in a file or answer, whose text must be canonical to the byte.
+    """The task in a file or response, whose text must be canonical to the byte.
 
     Ensures: raises unless the task has the id `expected_id`, if one is given.
     """
@@ -407,6 +405,6 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
         )
     if expected_id is not None and task.id != expected_id:
         raise TaskError(
-            "The task's content does not match its id: it was changed on the way; get it again."
+            "The task's content does not match its id: it was changed in transit; get it again."
         )
     return task

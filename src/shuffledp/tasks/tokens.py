@@ -109,7 +109,7 @@ class IssuerKey:
 
     @property
     def id(self) -> bytes:
-        """The SHA-256 of the key, as tokens name it."""
+        """The SHA-256 of the key, which tokens contain."""
         return hashlib.sha256(self.spki).digest()
 
 
@@ -124,7 +124,7 @@ class TokenIssuer:
     """Whether tokens are for attested enrolments only."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As a task holds it."""
+        """The issuer as it appears in a task."""
         return {"url": self.url, "key": self.key.spki.hex(), "attested": self.attested}
 
     @classmethod
@@ -134,7 +134,7 @@ class TokenIssuer:
 
 
 def challenge(issuer: str, context: bytes, origin: str) -> bytes:
-    """A TokenChallenge (RFC 9577 §2.1.1): whose tokens, for what, presented where."""
+    """A TokenChallenge (RFC 9577 §2.1.1): the issuer, the task, and where tokens are presented."""
     return TOKEN_TYPE + _sized(issuer.encode(), 2) + _sized(context, 1) + _sized(origin.encode(), 2)
 
 
@@ -156,7 +156,7 @@ def _host(url: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRequest:
-    """What a device asks the issuer to sign, and what it needs to use the answer. Secret."""
+    """A device's request to the issuer, and what it needs to use the response. Secret."""
 
     key: IssuerKey
     token_input: bytes
@@ -183,7 +183,7 @@ class TokenRequest:
         return "TokenRequest()"
 
     def to_bytes(self) -> bytes:
-        """As it is sent (RFC 9578 §6.1)."""
+        """The encoded request (RFC 9578 §6.1)."""
         return TOKEN_TYPE + self.key.id[-1:] + self.blinded
 
     def finish(self, answer: bytes) -> TaskToken:
@@ -214,7 +214,7 @@ class TaskToken:
 
     @property
     def text(self) -> str:
-        """As it is presented to the shuffler."""
+        """The token as it is presented to the shuffler."""
         raw = self.token_input + self.signature
         return TOKEN_PREFIX + base64.urlsafe_b64encode(raw).decode()
 
@@ -225,7 +225,7 @@ class TaskToken:
 
     @classmethod
     def from_text(cls, text: str) -> TaskToken:
-        """The token in a request; raises `TaskError` unless it is written as `text` writes it."""
+        """The token in a request; raises `TaskError` unless it has the form that `text` writes."""
         raw = b""
         with contextlib.suppress(binascii.Error, ValueError):
             raw = base64.b64decode(text.removeprefix(TOKEN_PREFIX), altchars=b"-_", validate=True)

@@ -9,7 +9,8 @@
     number  := u32: cell·2 + (1 for +1, 0 for −1); 0xFFFFFFFF is a dummy
 
 All integers are big-endian. `top_up_messages` counts the messages that the shuffler added as noise,
-and `noise_shares` how many users' shares of noise are in the batch, those of the shuffler included.
+and `noise_shares` how many users' shares of noise are in the batch, including those of the
+shuffler.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ assert MESSAGE_BYTES == ENCRYPTED_MESSAGE_BYTES  # which plans use for their for
 
 DUMMY_NUMBER = 0xFFFFFFFF
 MOST_REPORT_SIZE = 0xFFFF
-"""Messages in a report."""
+"""The most messages in a report."""
 MOST_TOP_UP_MESSAGES = 0xFFFFFFFF
 MOST_BATCH_REPORTS = 2_000_000_000
-"""Reports in a batch: with a full top-up it counts twice as many shares, in 32 bits."""
+"""The most reports in a batch: with a full top-up, twice as many shares must fit into 32 bits."""
 MOST_CELLS = 1 << 30
 WIRE_VERSION = 1
 
@@ -44,7 +45,7 @@ REPORT_HEADER_BYTES = _REPORT.size
 BATCH_HEADER_BYTES = _BATCH.size
 _BEFORE_REPORT_ID = struct.calcsize(">4sB32s")
 REPORT_ID_PART = slice(_BEFORE_REPORT_ID, _BEFORE_REPORT_ID + REPORT_ID_BYTES)
-"""The bytes of a report that hold its id."""
+"""The bytes of a report that contain its id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,25 +73,27 @@ class Upload:
 
 
 def report_bytes(report_size: int) -> int:
-    """Bytes of every report that holds `report_size` messages."""
+    """Bytes of every report with `report_size` messages."""
     return REPORT_HEADER_BYTES + report_size * MESSAGE_BYTES
 
 
 def read_upload(body: bytes) -> Upload:
-    """The report in a request's body; refuses whatever does not follow the layout."""
+    """The report in a request's body; refuses anything that does not follow the layout."""
     if len(body) < REPORT_HEADER_BYTES:
-        raise TaskError("The report is shorter than its header; send it again whole.")
+        raise TaskError("The report is shorter than its header; send the whole report again.")
     magic, version, task, report, key, size, width = _REPORT.unpack_from(body)
     if magic != REPORT_MAGIC or version != WIRE_VERSION or width != MESSAGE_BYTES:
-        raise TaskError("The report has another format than SDP1; update the client.")
+        raise TaskError("The report's format is not SDP1; update the client.")
     if len(body) != report_bytes(size):
-        raise TaskError("The report's length does not match its header; send it again whole.")
+        raise TaskError(
+            "The report's length does not match its header; send the whole report again."
+        )
     return Upload(task_id=task, report_id=report, key_id=key, messages=body[REPORT_HEADER_BYTES:])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchHeader:
-    """What the analyzer is told about a batch."""
+    """The header of a batch, for the analyzer."""
 
     task_id: bytes
     batch_id: bytes
@@ -112,21 +115,22 @@ class BatchHeader:
         )
 
     def messages(self, report_size: int) -> int:
-        """Messages in the batch when every report holds `report_size` of them."""
+        """Messages in the batch if every report has `report_size` of them."""
         return self.reports * report_size + self.top_up_messages
 
     def batch_bytes(self, report_size: int) -> int:
-        """Bytes of header and messages when every report holds `report_size` messages."""
+        """Bytes of header and messages if every report has `report_size` messages."""
         return BATCH_HEADER_BYTES + self.messages(report_size) * MESSAGE_BYTES
 
 
 def read_batch_header(data: bytes) -> BatchHeader:
-    """The header in front of a batch's messages; refuses whatever does not follow the layout."""
+    """The header in front of a batch's messages; refuses anything that does not follow the
+    layout."""
     if len(data) < BATCH_HEADER_BYTES:
-        raise TaskError("The batch is shorter than its header; deliver it again whole.")
+        raise TaskError("The batch is shorter than its header; deliver the whole batch again.")
     magic, version, task, batch, reports, added, shares, width = _BATCH.unpack_from(data)
     if magic != BATCH_MAGIC or version != WIRE_VERSION or width != MESSAGE_BYTES:
-        raise TaskError("The batch has another format than SDPB; update the shuffler.")
+        raise TaskError("The batch's format is not SDPB; update the shuffler.")
     return BatchHeader(
         task_id=task, batch_id=batch, reports=reports, top_up_messages=added, noise_shares=shares
     )

@@ -67,12 +67,12 @@ def test_bad_declarations_get_one_sentence(rows: Any) -> None:
     asked: dict[str, Any] = {"column": "bikes", "epsilon": 1, "by": "place"}
     cases: list[tuple[Any, dict[str, Any], type[ShuffleDPError], str]] = [
         (rows, {}, ParameterError, "declare them"),
-        (rows, {"groups": GROUPS[:2]}, ValueOutOfRange, "none of the groups"),
+        (rows, {"groups": GROUPS[:2]}, ValueOutOfRange, "groups that were not declared"),
         (
             rows,
             {"groups": GROUPS[:2], "groups_public": True},
             ValueOutOfRange,
-            "none of the groups",
+            "groups that were not declared",
         ),
         (rows, {"groups": [1, 2]}, ValueOutOfRange, "declared groups are whole"),
         (rows, {"by": ["g0"], "groups": GROUPS}, ParameterError, "name of a column"),

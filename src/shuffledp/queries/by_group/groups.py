@@ -22,17 +22,17 @@ from shuffledp.queries.options import QueryOptions
 GroupsBy = str | Sequence[Label]
 """The name of the column of groups, or the groups' labels themselves, one for each row."""
 LABEL_TYPES: dict[type, ColumnType] = {str: "text", int: "whole"}
-MISSING_GROUPS = "The column of groups has missing values; give every row its group."
+MISSING_GROUPS = "The column of groups has missing values; every row needs a group."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Groups:
-    """How users are grouped, as a caller says it."""
+    """How users are grouped, from a call's arguments."""
 
     by: Any
     """A column's name, or a list of labels."""
     labels: tuple[Label, ...] | None
-    """The declared groups; None: those that are in the data, which are then public."""
+    """The declared groups; None means those in the data, which are then public."""
     public: bool
 
     @property
@@ -42,43 +42,43 @@ class Groups:
 
     @property
     def all_in_one(self) -> bool:
-        """Whether there is no column of groups: all rows are in the one that is declared."""
+        """Whether there is no column of groups, so that all rows are in the one declared group."""
         return self.by is None
 
     @property
     def reads_texts(self) -> bool:
-        """Whether values of a file are meant as texts, also if they look like numbers."""
+        """Whether values of a file are texts even if they look like numbers."""
         return any(isinstance(one, str) and looks_typed(one) for one in self.labels or ())
 
     def check(self, holds: ColumnType) -> None:
-        """Refuses a column that holds no labels, or none of the declared type."""
+        """Refuses a column without labels, or without labels of the declared type."""
         wanted = None if self.labels is None else LABEL_TYPES[type(self.labels[0])]
         if holds not in LABEL_TYPES.values():
             raise ValueOutOfRange(
-                f"Groups must be texts or whole numbers; the column of groups holds {WORDS[holds]}:"
+                f"Groups must be texts or whole numbers; the column of groups has {WORDS[holds]}:"
                 " convert them first."
             )
         if wanted not in (None, holds):
             raise ValueOutOfRange(
-                f"The declared groups are {WORDS[wanted]}, but the column of groups holds "
+                f"The declared groups are {WORDS[wanted]}, but the column of groups has "
                 f"{WORDS[holds]}; declare groups of the column's type."
             )
 
 
 def groups_of(by: object, groups: object, groups_public: object) -> Groups | None:
-    """What a call's arguments say about groups; None where it asks about all users together."""
+    """The groups from a call's arguments; None for all users together."""
     public = truth(groups_public, "groups_public")
     if by is None:
         if groups is not None or public:
             raise ParameterError(
-                "groups and groups_public go with by, the column that says which group a user is "
-                "in; give by too."
+                "groups and groups_public need by, the column that says which group a user is in; "
+                "pass by, too."
             )
         return None
     if groups is None and not public:
         raise ParameterError(
             "Which groups there are must be known without the data: declare them with groups=[…] "
-            "(--groups), or say groups_public=True (--groups-public) if everybody may know who is "
+            "(--groups), or set groups_public=True (--groups-public) if anyone may know who is "
             "in which group."
         )
     if groups is not None and isinstance(groups, Iterable) and not isinstance(groups, str):
@@ -127,13 +127,13 @@ def _column_of_groups(groups: Groups, data: object, options: QueryOptions, rows:
             raise ParameterError("by must be the name of a column, or a list of labels.")
     groups.check(column.holds)
     if column.rows != rows:
-        raise DataError("There must be a group for every row, and no more.")
+        raise DataError("There must be exactly one group for every row.")
     return column
 
 
 @contextmanager
 def _missing_groups() -> Iterator[None]:
-    """Says of missing values that they are groups."""
+    """Turns an error about missing values into one about missing groups."""
     try:
         yield
     except DataError as error:
@@ -141,7 +141,7 @@ def _missing_groups() -> Iterator[None]:
 
 
 def _numbers_of(parts: Iterable[Coded], declared: tuple[Label, ...]) -> Iterator[Values]:
-    """The number of every row's group, by looking up each different text once."""
+    """The number of every row's group; each different text is looked up once."""
     for coded in parts:
         numbers = np.zeros(len(coded.names), np.int64)
         for at in range(0, len(coded.codes), BLOCK):

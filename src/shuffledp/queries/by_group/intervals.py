@@ -1,4 +1,4 @@
-"""Estimates and intervals of counts, sums and means by private group. Reporting only."""
+"""Estimates and intervals of counts, sums and means by private group. For reporting only."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from shuffledp.queries.by_group.protocol import ByGroupProtocol
 
 USUAL_ROUNDING, WORST_ROUNDING = float(even_rounding(1)), float(worst_rounding(1))
-"""The variance of a value that is rounded at random, in squared steps: there is no dither, for one
-counter cannot tell which group's sum it moved."""
+"""The variance of a value that is rounded at random, in squared steps: there is no dither, because
+one counter does not show which group's sum it moved."""
 
 
 class Answers(NamedTuple):
@@ -65,7 +65,7 @@ def _whole(
     ends = list[Floats]()
     for outside in outsides:
         least, most = cell.intervals(users, sums, outside)
-        # the estimates themselves are not whole numbers: intervals reach to the next ones
+        # estimates are not whole numbers: intervals extend to the next ones
         ends.append(np.minimum(least, np.floor(totals)).astype(np.float64))
         ends.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
     largest = int(np.clip(np.ceil(totals.max()), 0, users * cell.largest))
@@ -79,7 +79,7 @@ class _Errors(NamedTuple):
     digits: list[Part]
     size: Part | None
     held: float
-    """How many users' values were rounded, at most about."""
+    """About the most users whose values were rounded."""
 
     @property
     def variance(self) -> float:
@@ -105,8 +105,8 @@ def _errors(protocol: ByGroupProtocol, totals: Floats, users: int) -> _Errors:
 def _sum(
     protocol: ByGroupProtocol, totals: Floats, users: int, outsides: Sequence[float], widest: float
 ) -> tuple[float, ...]:
-    """A group's sum: (value, low, high, joint low, joint high, RMSE); `widest` is the variance that
-    all groups' errors are laid out for, in squared grid steps."""
+    """A group's sum: (value, low, high, joint low, joint high, RMSE); `widest` is the largest
+    variance of the groups' errors, in squared grid steps, for a common grid."""
     errors, step = _errors(protocol, totals, users), float(protocol.values.step)
     value = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) * step
     parts, variance = list(errors.digits), errors.variance
@@ -123,7 +123,7 @@ def _mean(
     protocol: ByGroupProtocol, totals: Floats, users: int, outsides: Sequence[float]
 ) -> tuple[float, ...]:
     """A group's mean: its sum over its size, both private, with Fieller's interval: the ratios r
-    for which sum − r·size is no outlier."""
+    for which sum − r·size is not an outlier."""
     errors, grid = _errors(protocol, totals, users), protocol.values.grid
     assert errors.size is not None
     above = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) / grid
@@ -163,8 +163,8 @@ class _Difference(NamedTuple):
         return cls([*digits, size], rounding, own, size.variance, ratio)
 
     def reaches(self, outside: float) -> tuple[float, float]:
-        """How far the error goes up and down, in standard deviations, but for a chance of outside/2
-        on each side: by the law of the cells' errors, whose tails are far from normal."""
+        """The range of the error in standard deviations, with probability outside/2 left out on
+        each side; by the law of the cells' errors, whose tails are far from normal."""
         most, least = error_quantiles(self.parts, self.rounding, [1 - outside / 2, outside / 2])
         spread = math.sqrt(self.own + self.ratio**2 * self.other)
         return max(most, 0.0) / spread, max(-least, 0.0) / spread
@@ -174,7 +174,7 @@ def _fieller(
     above: float, size: float, law: _Difference, reaches: tuple[float, float]
 ) -> tuple[float, float]:
     """The ratios r in 0 … 1 for which sum − r·size lies within its error's reaches t, so that its
-    square is at most t²·(own + r²·other); all of them where the size may be 0."""
+    square is at most t²·(own + r²·other); all of them if the size may be 0."""
     ends = []
     for reach, side in zip(reaches, (-1, 1), strict=True):
         a, b = size**2 - reach**2 * law.other, above * size

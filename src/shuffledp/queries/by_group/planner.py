@@ -23,7 +23,7 @@ from shuffledp.queries.by_group.result import ANSWERS, COUNT, INTEGER_SUM, MEAN,
 
 SHARE_DIGITS = 3
 REAL_OVERHEAD = 8
-"""Of the squared error, where no target is given: that of real sums."""
+"""The default overhead of the squared error: that of real sums."""
 BOUNDED_CELLS = ("best", "bounded")
 
 
@@ -42,24 +42,24 @@ class _Asked:
 
     @property
     def size_weight(self) -> Fraction:
-        """How much an error in a group's size weighs: 0 where sizes are not needed."""
+        """The weight of an error in a group's size; 0 if sizes are not needed."""
         return Fraction(1) if self.answer == MEAN else abs(self.low) / (self.high - self.low)
 
     @property
     def size_share(self) -> Fraction:
-        """The part of ε for sizes that makes a trusted party's error least."""
+        """The share of ε for sizes that minimises a trusted party's error."""
         weight = float(self.size_weight) ** (2 / 3)
         return round_to(weight / (1 + weight), SHARE_DIGITS, up=True) if weight else Fraction(0)
 
     def central(self) -> tuple[Fraction, Fraction]:
-        """A trusted party's squared errors from the digits and from sizes: Laplace noise of which
-        two groups need each half of ε."""
+        """A trusted party's squared errors from the digits and from sizes: Laplace noise, with half
+        of ε for each of two groups."""
         share, half = self.size_share, self.epsilon / 2
         digits = 2 / (half * (1 - share)) ** 2
         return digits, (2 * (self.size_weight / (half * share)) ** 2 if share else Fraction(0))
 
     def central_whole(self) -> Fraction:
-        """The same where values are whole numbers."""
+        """The same for whole numbers."""
         return laplace_variance(self.epsilon / (2 * self.high))
 
     def central_rmse(self) -> float:
@@ -70,7 +70,7 @@ class _Asked:
         return math.sqrt(sum(self.central())) * float((self.high - self.low) * per_user)
 
     def allowed(self) -> Fraction:
-        """The squared error allowed of a group's sum."""
+        """The allowed squared error of a group's sum."""
         span = self.high - self.low
         if self.answer == MEAN:  # a mean's error is the sum's over the group's size
             span *= Fraction(self.groups, self.expected)
@@ -132,13 +132,13 @@ def plan_by_group(
     True
     """
     if cell not in BOUNDED_CELLS:
-        raise ParameterError("Plans by group are made of bounded cells; leave cell out.")
+        raise ParameterError("Plans by group always use bounded cells; leave cell out.")
     labels = checked_groups(groups)
     low, high = _checked_range(answer, largest, bounds)
     whole_values = answer in (COUNT, INTEGER_SUM)
     if not whole_values and max_messages is not None:
         raise ParameterError(
-            "Real sums and means by group are planned for an error; give rmse or mse_overhead "
+            "Real sums and means by group need an error as target; pass rmse or mse_overhead "
             "instead of max_messages."
         )
     if not whole_values and rmse is None and mse_overhead is None:
@@ -168,7 +168,7 @@ def plan_by_group(
 
 
 def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fraction, Fraction]:
-    """The least and the largest value, as the answer needs them."""
+    """The least and the largest value that the answer needs."""
     if answer not in ANSWERS:
         raise ParameterError(f"answer must be one of {', '.join(ANSWERS)}.")
     if (largest is not None) != (answer == INTEGER_SUM):
@@ -183,7 +183,7 @@ def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fra
 
 
 def _whole_numbers(asked: _Asked) -> _Found:
-    """One cell per group, ε between up and down as it costs least."""
+    """One cell per group, with the cheapest split of ε between up and down."""
     target = asked.target
     wanted = _cell_target(asked, int(asked.high), target.mse(asked.central_whole()))
     found = search_buckets(asked.epsilon, wanted, target.messages, asked.groups)
@@ -200,7 +200,7 @@ def _reals(asked: _Asked) -> _Found:
         epsilon=asked.epsilon * (1 - share) / 2,
         mse=allowed * central[0] / whole_error,
         padded=asked.target.padded,
-        dither=1,  # a public counter cannot tell whose sum it moved
+        dither=1,  # a public counter does not show whose sum it moved
     )
     choice = search_digits(task, None)
     digits = tuple(DirectedCell(independent_cell(cell), cell.up_loss) for cell in choice.cells)
@@ -225,5 +225,5 @@ def _cell_target(asked: _Asked, largest: int, mse: Fraction) -> CellTarget:
 
 
 def _directed(cell: Cell, budget: Fraction) -> DirectedCell:
-    """A cell with what is left of a budget for the way down."""
+    """A cell with the rest of a budget for the way down."""
     return DirectedCell(independent_cell(cell), budget - cell.up_loss)

@@ -1,10 +1,9 @@
-"""Counts, sums and means by group, where nobody may learn which group a user is in (MATH §17).
-
-A user holds a pair: its group and a value. The value's digits go to the cells of that group's
-copies, and every other copy gets 0. Moving a user to another group lowers the digits in one group's
-copies and raises them in another's, on independent randomness, so the loss is the sum over the
-digits of up + down. Where the sizes of groups are needed (means, and sums of values whose lower
-bound is not 0), one more cell counts the users of each group in the same way.
+"""Counts, sums and means by private group: nobody learns which group a user is in (MATH §17). A
+user has a group and a value. The value's digits go to the cells of that group's copies, and every
+other copy gets 0. Moving a user to another group lowers the digits in one group's copies and raises
+them in another's, on independent randomness, so the loss is the sum over the digits of up + down.
+If the sizes of groups are needed (for means, and for sums of values whose lower bound is not 0),
+one more cell counts the users of each group in the same way.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ from shuffledp.queries.real_sum.protocol import TALLY_ARRAYS, RealSumProtocol
 
 MOST_GROUPS = 1_000
 PAIR = np.dtype([("group", np.int64), ("value", np.float64)])
-"""A user's group, by its number, and its value: what `ByGroup.encode` takes."""
+"""A user's group number and value, as `ByGroup.encode` takes them."""
 UNKNOWN_GROUP = (
-    "Some user's group is none of the groups; nothing was randomized: declare every group that a "
-    "user may be in."
+    "Some users are in groups that were not declared; nothing was randomized: declare every "
+    "group that a user may be in."
 )
 
 
@@ -78,7 +77,7 @@ def checked_groups(labels: object) -> tuple[Label, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ByGroupProtocol(Protocol[GroupsResult]):
-    """A count, sum or mean of the users' values in each group, groups being private."""
+    """A count, sum or mean of the users' values in each private group."""
 
     epsilon: Fraction
     answer: str
@@ -89,7 +88,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
     digits: tuple[DirectedCell, ...]
     """Most significant first; a cell for 0..D is a digit of base D + 1."""
     sizes: DirectedCell | None = None
-    """Counts the users of each group, where the answer needs it."""
+    """Counts the users of each group, if the answer needs it."""
     query: ClassVar[str] = "by-group"
     loss_rule: ClassVar[str] = "sum over cells of up + down"
 
@@ -98,7 +97,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         if self.answer not in ANSWERS:
             raise ParameterError(f"The answer by group must be one of {', '.join(ANSWERS)}.")
         if any(part.cell.absent_value != 0 for part in self.directed):
-            raise ParameterError("Cells of groups must be without a stand-in.")
+            raise ParameterError("Cells of groups must not have a stand-in.")
         if (self.sizes is not None) != (self.answer == MEAN or self.low != 0):
             raise ParameterError(
                 "Sizes of groups are counted for means and for sums whose lower bound is not 0, "
@@ -109,9 +108,9 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         grid = self.values.grid  # refuses digits and bounds that do not fit
         one_digit = len(self.digits) == 1 and self.low == 0 and self.high == grid
         if self.whole and not one_digit:
-            raise ParameterError("Whole numbers by group are one digit from 0 on.")
+            raise ParameterError("Whole numbers by group need one digit that starts at 0.")
         if self.answer == COUNT and self.high != 1:
-            raise ParameterError("A count is about 0 and 1.")
+            raise ParameterError("A count needs the values 0 and 1.")
 
     @cached_property
     def values(self) -> RealSumProtocol:
@@ -126,7 +125,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
 
     @property
     def directed(self) -> tuple[DirectedCell, ...]:
-        """The digits' cells, and last the one that counts users where there is one."""
+        """The digits' cells, and last the one that counts users, if there is one."""
         return self.digits if self.sizes is None else (*self.digits, self.sizes)
 
     @cached_property
@@ -149,20 +148,22 @@ class ByGroupProtocol(Protocol[GroupsResult]):
     def one_value(self, value: Any) -> Values:
         """A pair of a group's label and a number."""
         if not isinstance(value, tuple | list) or len(value) != 2:
-            raise ValueOutOfRange("One user holds one group and one value: give a pair of both.")
+            raise ValueOutOfRange("One user has one group and one value; pass them as a pair.")
         label, number = value
         if label not in self.labels:
             raise ValueOutOfRange(UNKNOWN_GROUP)
         try:
             return np.array([(self.labels.index(label), float(number))], PAIR)
         except (TypeError, ValueError, OverflowError):
-            raise ValueOutOfRange("The value beside a group must be a number.") from None
+            raise ValueOutOfRange(
+                "The value in a pair of group and value must be a number."
+            ) from None
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """A group's number times the number of grid points, plus the value's grid number."""
         pairs = np.asarray(values)
         if pairs.dtype != PAIR or pairs.ndim != 1:
-            raise ValueOutOfRange("Users by group hold pairs of a group and a value; give both.")
+            raise ValueOutOfRange("Queries by group need pairs of a group and a value; pass both.")
         group, numbers = pairs["group"], pairs["value"]
         if pairs.size and (int(group.min()) < 0 or int(group.max()) >= len(self.labels)):
             raise ValueOutOfRange(UNKNOWN_GROUP)
@@ -190,7 +191,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         label = next((one for one in self.labels if str(one) == name.strip()), None)
         if label is None:
             raise ValueOutOfRange(
-                "Give your group and your value with = between them, for example "
+                "Write your group and your value with = between them, for example "
                 f"{self.labels[0]}={show(self.high)}; the group must be one of the task's."
             )
         return label, self.values.parse(number)
@@ -207,8 +208,8 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return np.bincount(codes, minlength=points).astype(np.int64)
 
     def messages_per_user(self) -> float:
-        """The expected number of messages: one copy of each cell holds the largest value, the
-        others 0."""
+        """The expected number of messages: one copy of each cell has the largest value, the others
+        0."""
         return sum(to_float(group.messages_per_user) for group in self.cell_groups)
 
     def working_bytes(self) -> int:
@@ -243,13 +244,13 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         )
 
     def totals(self, sums: Counts, users: int) -> Floats:
-        """The estimates behind all cells' sums: one row per cell, one column per group."""
+        """The estimates from all cells' sums: one row per cell, one column per group."""
         rows = zip(self.directed, sums, strict=True)
         return np.array([part.cell.estimates(row, users) for part, row in rows])
 
     def size_weight(self) -> float:
-        """What one user more in a group's estimated size adds to the error, in grid steps: of a sum
-        its lower bound, of a mean as much as the largest value."""
+        """What one more user in a group's estimated size adds to the error, in grid steps: the
+        lower bound for a sum, the largest value for a mean."""
         worth = self.high - self.low if self.answer == MEAN else abs(self.low)
         return float(worth / self.values.step)
 
@@ -260,8 +261,8 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return users * min(low, 0.0), users * max(high, 0.0)
 
     def rmse(self, users: int) -> float:
-        """A group's root mean squared error at the worst data: all users in this group; of a mean,
-        in a group that has an equal part of all users."""
+        """A group's root mean squared error at the worst data: all users in this group or, for a
+        mean, a group with an equal share of all users."""
         rounding = 0.0 if self.whole else users * group_intervals.WORST_ROUNDING
         return self._error(users, rounding, [part.cell.rmse(users) for part in self.directed])
 
@@ -269,7 +270,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return self._error(users, 0.0, [part.cell.rmse(users, 0) for part in self.directed])
 
     def _error(self, users: int, rounding: float, errors: list[float]) -> float:
-        """What rounding and the errors of all cells together make of an answer."""
+        """The error of an answer from rounding and all cells together."""
         weights: list[float] = list(self.values.weights)
         if self.sizes is not None:
             weights.append(self.size_weight())
@@ -289,7 +290,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             return ""
         return (
             "a mean by group is a ratio of two private numbers; its error is forecast for a group "
-            "that has an equal part of all users, and grows as a group gets smaller"
+            "with an equal share of all users, and is larger for smaller groups"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ GROUPS = Option(
     written=LIST_WRITTEN,
 )
 KEPT, FILTERED, LEAST_WHOLE = "kept", "(filtered out)", -(2**63)
-"""Labels of the rows that `where` keeps, and of those that it leaves out."""
+"""Labels of the rows that `where` keeps, and of those that it excludes."""
 DIRECTED = Record({"cell": CELL, "down": CELL_EPSILON})
 
 
@@ -110,10 +110,10 @@ class ByGroupQuery(Query[GroupsResult]):
 
     planned_for: ClassVar[tuple[str, ...]] = ("mse_overhead", "rmse", "max_messages", "expected")
     inner: GroupableQuery
-    """What is asked about each group."""
+    """The query for each group."""
     labels: tuple[Label, ...]
     said: Groups | None = field(default=None, compare=False)
-    """What the caller said about groups."""
+    """The caller's groups."""
 
     @classmethod
     def of(cls, inner: GroupableQuery, groups: Groups) -> ByGroupQuery:
@@ -121,7 +121,7 @@ class ByGroupQuery(Query[GroupsResult]):
         assert groups.labels is not None
         if inner.relative_error is not None:
             raise ParameterError(
-                "relative_error cannot be asked for by group; give rmse or mse_overhead."
+                "relative_error is not available by group; use rmse or mse_overhead."
             )
         if inner.protocol is not None:
             raise ParameterError("No other protocol answers by group; leave protocol out.")
@@ -161,7 +161,7 @@ class ByGroupQuery(Query[GroupsResult]):
         if labels is not None:
             found["group"] = labels
         found["value"] = values
-        if kept is not None:  # the others are a separate group
+        if kept is not None:  # excluded rows form a separate group
             found[~kept] = (len(self.labels) - 1, self.least_value)
         return found
 
@@ -175,7 +175,7 @@ class ByGroupQuery(Query[GroupsResult]):
         return Grouping(few_values=False) if self.inner.for_groups().bounds is None else None
 
     def truth(self, values: Values) -> list[float]:
-        """The true answer in each group; of a mean without users, the least value."""
+        """The true answer in each group; the least value for a mean without users."""
         many = len(self.labels)
         sums = np.bincount(values["group"], weights=values["value"], minlength=many)
         if self.inner.for_groups().answer == MEAN:
@@ -191,14 +191,14 @@ class ByGroupQuery(Query[GroupsResult]):
 
 
 def filtered_label(labels: tuple[Label, ...]) -> Label:
-    """A label of the same type for the rows that `where` leaves out; it is none of the labels."""
+    """An unused label of the same type, for the rows that `where` excludes."""
     if isinstance(labels[0], str):
         return next(name for name in (FILTERED, f"{FILTERED} ") if name not in labels)
     return LEAST_WHOLE
 
 
 def check_public(query: GroupableQuery) -> None:
-    """Refuses options that public groups do not go with."""
+    """Refuses options that cannot be combined with public groups."""
     query.refuse(("protocol", "delta"), "no other protocol answers by group; leave it out.")
     query.refuse(("users", "expected"), "the size of every public group is known; leave it out.")
     query.refuse(

@@ -19,7 +19,7 @@ ANSWERS = (COUNT, INTEGER_SUM, REAL_SUM, MEAN)
 PUBLIC_GROUPS = (
     "replace one user's value; which group a user is in is public, and so is the size of each group"
 )
-"""Which change of the data a result hides where groups are public."""
+"""The neighbouring relation if groups are public."""
 PRIVATE_NOTE = "Groups are private: each estimate has the noise of all users, however small a group"
 RATIO_NOTE = (
     "Each mean is the ratio of two private numbers, a group's sum and its size, moved into the "
@@ -48,8 +48,8 @@ class GroupsResult(Result):
     joint_high: Floats
     """joint_low … joint_high: intervals that all hold at once with this confidence."""
     sizes: Floats | None = None
-    """How many users each group has: exactly where groups are public, estimated for private means
-    and sums that need it; None where it is not known."""
+    """How many users each group has: exact for public groups, estimated for private means and sums
+    that need it; None if not known."""
     possible: tuple[Any, Any] = (-np.inf, np.inf)
     """The least and the largest possible answer, of all groups or of each."""
     public: bool = False
@@ -84,7 +84,7 @@ class GroupsResult(Result):
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
     def first(self, groups: int) -> GroupsResult:
-        """The same result for the first groups alone."""
+        """The same result with only the first groups."""
         if groups == len(self.labels):
             return self
         names = ("labels", "values", "low", "high", "joint_low", "joint_high", "sizes")
@@ -102,7 +102,7 @@ class GroupsResult(Result):
         return replace(self, clamped=True, **cut)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One row per group: its label, estimate, clipped, low, high, joint ends, and size where
+        """One row per group: its label, estimate, clipped, low, high, joint ends, and size if
         known.
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.

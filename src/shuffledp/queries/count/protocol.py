@@ -1,4 +1,4 @@
-"""Counting: how many users hold 1 ([GKM23] Section 3)."""
+"""Counting: how many users have the value 1 ([GKM23] Section 3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 
 @dataclass(frozen=True)
 class CountProtocol(IntegerSumProtocol):
-    """How many users hold 1: the paper's protocol, an integer sum of the values 0 and 1."""
+    """How many users have the value 1: the paper's protocol, an integer sum of the values 0 and
+    1."""
 
     query: ClassVar[str] = "count"
 

@@ -1,4 +1,4 @@
-"""The query how many rows are true, or equal to a value."""
+"""The count query: how many rows are true, or equal to a value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class CountQuery(GroupableQuery):
 
     @property
     def reads_texts(self) -> bool:
-        # 007 is a text: as a number it would also count 7
+        # 007 is a text: as a number it would also match 7
         return isinstance(self.equals, str) and re.match(r"[+-]?0\d", self.equals) is not None
 
     def check_column(self, holds: ColumnType) -> None:

@@ -1,8 +1,8 @@
 """What frequencies and heavy hitters share: a sparse histogram over the buckets of a hash.
 
 A label is mapped to a bucket by a public hash and by private coins. The sparse histogram keeps its
-ε for any two buckets, hence for any two random choices of buckets; nothing about the hash matters
-for privacy (docs/mathematics.md §19).
+ε for any two buckets, and therefore for any two random choices of buckets. Privacy does not depend
+on the hash (docs/mathematics.md §19).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def power_of_two_near(number: int) -> int:
 
 
 def sparse_cell(data: Mapping[str, Any]) -> SparseCell:
-    """The sparse cell behind its JSON; refuses a cell of another kind."""
+    """The sparse cell from its JSON; refuses cells of other kinds."""
     cell = cell_from_dict(data)
     if not isinstance(cell, SparseCell):
         raise ParameterError("Hashed labels need a sparse cell; plan this query again.")
@@ -52,7 +52,7 @@ class HashedProtocol(Protocol[R_co]):
     epsilon: Fraction
     cell: SparseCell
     hash_seed: str
-    """Public, and fresh for every batch."""
+    """The hash seed: public, and new for every batch."""
     loss_rule: ClassVar[str] = "any replacement"
     encodes_counted: ClassVar[bool] = True
 
@@ -88,12 +88,12 @@ class HashedProtocol(Protocol[R_co]):
 
     def one_value(self, value: Any) -> Values:
         if np.ndim(value) != 0:
-            raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
+            raise ValueOutOfRange("One user has one value; use randomize_all for many users.")
         return np.array([value], None if isinstance(value, int) else object)
 
     @abstractmethod
     def coder(self, labels: list[Any]) -> Coder:
-        """Draws the buckets of users who hold some of these different labels, each hashed once."""
+        """Draws the buckets of users with some of these different labels, each hashed once."""
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """The bucket of each user, in a row that is drawn here."""

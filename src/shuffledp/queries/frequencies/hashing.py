@@ -1,6 +1,6 @@
 """A public hash from any label to 256 bits, from which frequencies and heavy hitters take buckets.
 
-The hash is SHA-256 of a fixed text, a public seed and the label. The seed is drawn anew for every
+The hash is SHA-256 of a fixed text, a public seed and the label. A new seed is drawn for every
 batch, independently of the data. Privacy does not depend on it: a user may send to any bucket.
 """
 
@@ -30,7 +30,7 @@ NUMBERS = 4
 
 
 def checked_seed(seed: object) -> bytes:
-    """The seed behind its hexadecimal text."""
+    """The seed from its hexadecimal text."""
     try:
         found = bytes.fromhex(seed) if isinstance(seed, str) else b""
     except ValueError:
@@ -86,8 +86,8 @@ def label_hashes(labels: Iterable[Any], seed: bytes) -> Numbers:
             parts = [name.encode() for name in names]
         except UnicodeEncodeError:
             raise ValueOutOfRange(
-                "Some text holds half of a surrogate pair, which is no character; nothing was "
-                "randomized: repair the text."
+                "Some text contains half of a surrogate pair, which is not a character; "
+                "nothing was randomized: repair the text."
             ) from None
         head = PREFIX + seed + TEXT
     elif kinds <= {int} and all(-(2**63) <= name < 2**64 for name in names):
@@ -96,7 +96,7 @@ def label_hashes(labels: Iterable[Any], seed: bytes) -> Numbers:
     else:
         raise ValueOutOfRange(
             "Values must all be texts, or all be whole numbers of at most 64 bits; nothing was "
-            "randomized: give every value the same type."
+            "randomized: convert all values to one type."
         )
     sha256 = hashlib.sha256
     digests = b"".join([sha256(head + part).digest() for part in parts])

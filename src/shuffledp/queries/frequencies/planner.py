@@ -22,9 +22,9 @@ from shuffledp.queries.records import LARGEST_LABEL
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 MOST_MESSAGES = 200
-"""In a report that is looked for."""
+"""The most messages in a report that the search tries."""
 MOST_LISTED = 10_000
-"""Candidates of which a histogram is taken: a device gets the whole list."""
+"""The most candidates for a histogram: a device gets the whole list."""
 OTHERS = "all others"
 
 
@@ -111,7 +111,7 @@ def plan_frequencies(
 def _least_messages(
     protocol: Callable[[int], FrequenciesProtocol], target: Target, users: int
 ) -> int:
-    """The fewest messages in a report that keep the error of the target."""
+    """The fewest messages in a report that meet the target's error."""
     assert target.rmse is not None and target.error_at is not None
     allowed, count = float(target.rmse), target.error_at
 
@@ -120,7 +120,7 @@ def _least_messages(
 
     if not keeps(MOST_MESSAGES):
         raise PlanningError(
-            f"No table of labels errs by at most {show(target.rmse)} for a label of "
+            f"No table of labels has an RMSE of at most {show(target.rmse)} for a label of "
             f"{counted(int(count), 'user')}; allow a larger error or epsilon."
         )
     return first_whole(keeps, 0, MOST_MESSAGES)
@@ -133,7 +133,7 @@ def _can_be_listed(names: tuple[Label, ...]) -> bool:
 
 
 def others_of(names: tuple[Label, ...]) -> str:
-    """A label for all others that is none of the candidates."""
+    """A label for all others that is not a candidate."""
     label = OTHERS
     while label in names:
         label += " "

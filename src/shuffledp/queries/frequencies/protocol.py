@@ -75,7 +75,7 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
     # The analyzer
 
     def table(self, view: View) -> Table:
-        """What a view says about all labels."""
+        """The estimates of all labels from a view."""
         floor, worst = (self.cell.variance_at(view.users, held, held) for held in (0, 1))
         return Table(
             tokens=view.plus.reshape(ROWS, -1),
@@ -106,7 +106,7 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
 
     def rmse(self, users: int, count: float | None = None) -> float:
         """The root mean squared error of a label with a true count, without collisions; of one that
-        everybody holds if none is given."""
+        everyone has if none is given."""
         held = users if count is None else min(max(count, 0), users)
         noise = self.cell.variance_at(users, 0, 0) + self.cell.variance_at(users, held, held)
         return math.sqrt(noise)
@@ -119,7 +119,7 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
 
     @property
     def assumption(self) -> str:
-        return "labels that share a bucket with a frequent one in both rows err more"
+        return "labels that share a bucket with a frequent one in both rows have a larger error"
 
     # As JSON
 

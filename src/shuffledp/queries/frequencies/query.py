@@ -1,4 +1,4 @@
-"""The query how many rows hold each of some labels, among values of any domain."""
+"""The frequencies query: how many rows have each of some labels, with values of any domain."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HASHED: dict[str, Schema] = {
     "cell": CELL,
     "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
 }
-"""What the JSON of a protocol with hashed labels holds."""
+"""The JSON schema of a protocol with hashed labels."""
 
 
 def most_messages(given: ExactNumber | None) -> int | None:
@@ -139,19 +139,19 @@ class FrequenciesQuery(Query[HistogramResult]):
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("text", "whole"):
             raise ValueOutOfRange(
-                f"Values must be texts or whole numbers; the column holds {WORDS[holds]}: convert "
+                f"Values must be texts or whole numbers; the column has {WORDS[holds]}: convert "
                 "them first."
             )
         wanted: ColumnType = "whole" if isinstance(next(iter(self.shown), ""), int) else "text"
         if self.shown and holds != wanted:
             raise ValueOutOfRange(
-                f"The column holds {WORDS[holds]}, and no candidate is one; give candidates of the "
+                f"The column has {WORDS[holds]}, but no candidate does; use candidates of the "
                 "column's type."
             )
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        """Rows that are not kept get labels of 62 random bits, which match no candidate: what they
-        add to a candidate's estimate has mean 0."""
+        """Excluded rows get labels of 62 random bits, which match no candidate; what they add to a
+        candidate's estimate has mean 0."""
         numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
         found = values.copy()
         found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)
@@ -161,7 +161,7 @@ class FrequenciesQuery(Query[HistogramResult]):
         return [float(np.count_nonzero(values == label)) for label in self.shown]
 
     def finish(self, result: HistogramResult) -> HistogramResult:
-        """The candidates alone: a histogram also counted all others."""
+        """Only the candidates: a histogram also counts all other labels."""
         known = set(self.shown)
         kept = [at for at, label in enumerate(result.labels) if label in known]
         names = ("values", "low", "high", "joint_low", "joint_high")

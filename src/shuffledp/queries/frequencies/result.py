@@ -1,4 +1,4 @@
-"""The result of a frequency query: an estimate for every label that is asked about."""
+"""The result of a frequencies query: an estimate for any label you look up."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from shuffledp.queries.histogram.protocol import Label
 
 
 def whole_intervals(values: Floats, low: Counts, high: Counts) -> tuple[Counts, Counts]:
-    """Intervals that also hold the estimates, which are no whole numbers."""
+    """Intervals widened to contain the estimates, which are not whole numbers."""
     below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
     return np.minimum(low, below), np.maximum(high, above)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FrequenciesResult(HistogramResult):
-    """How many users have each candidate; asking about further labels costs no ε."""
+    """How many users have each candidate; looking up further labels costs no ε."""
 
     query: str = "frequencies"
     table: Table = field(compare=False)
@@ -67,5 +67,5 @@ class FrequenciesResult(HistogramResult):
         return (
             f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} per "
-            f"label{self.marks()}; no label was asked about: see showing(labels)"
+            f"label{self.marks()}; look up labels with showing(labels)"
         )

@@ -1,8 +1,8 @@
-"""Estimates of how many users hold a label, from a table with two hashed rows (MATH §19).
+"""Estimates of how many users have a label, from a table with two hashed rows (MATH §19).
 
 Each user adds to one of the two rows, in the bucket to which the row's hash maps its label. Both
-rows estimate half of the label's count. Where they disagree by more than chance allows, another
-frequent label shares a bucket of one row, and the smaller estimate counts alone.
+rows estimate half of the label's count. If they differ by more than chance allows, another frequent
+label shares a bucket of one row, and only the smaller estimate is used.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from shuffledp.queries.frequencies.tails import (
 
 ROWS = 2
 DISAGREEMENT = 4.5
-"""Standard deviations by which two rows differ before they disagree."""
+"""Rows that differ by more standard deviations than this are treated as colliding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """What a view says about all labels: the tokens in each bucket of both rows."""
+    """The tokens in each bucket of both rows, from which all labels are estimated."""
 
     tokens: Counts
     """Shape (2, buckets of a row)."""
     share: float
-    """How likely a user sends a token for its label."""
+    """The probability that a user sends a token for its label."""
     floor: float
     """The mean squared error of an empty bucket's estimate."""
     slope: float
@@ -49,7 +49,7 @@ class Table:
         return int(self.tokens.shape[1])
 
     def halves(self, seen: Counts) -> Floats:
-        """The estimates of both rows, each of half of the count, behind tokens of shape (2, k)."""
+        """The estimates of both rows, each of half of the count, from tokens of shape (2, k)."""
         buckets = self.row_buckets
         means = self.tokens.mean(axis=1, keepdims=True)
         return np.asarray((seen - means) / self.share * (buckets / (buckets - 1)))
@@ -82,11 +82,9 @@ class Table:
         return Seen(self.share, up), Seen(self.share, down)
 
     def intervals(self, seen: Counts, outside: float) -> tuple[Counts, Counts]:
-        """For each label the counts that explain its tokens; each side is missed with a chance of
-        at most outside/2.
-
-        Two tests share the lower side: one of the sum, and one of both rows apart, which a
-        collision in one row does not mislead.
+        """The interval of counts for each label's tokens; each side misses with probability at most
+        outside/2. Two tests share the lower side: one of the sum, and one of the two rows
+        separately, which a collision in one row does not mislead.
         """
         pairs, places = np.unique(seen.T, axis=0, return_inverse=True)
         pairs = pairs.T
@@ -116,7 +114,7 @@ class Table:
 
 
 def _of_different(chance: Callable[[int, Counts], Floats], count: int, seen: Counts) -> Floats:
-    """A chance for each number of tokens, computed once for equal ones."""
+    """A probability for each number of tokens, computed once for equal ones."""
     known, places = np.unique(seen, return_inverse=True)
     return np.asarray(chance(count, known)[places])
 

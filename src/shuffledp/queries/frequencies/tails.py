@@ -1,8 +1,8 @@
-"""Intervals for a count f that is seen as Bin(f, share) plus a random background.
+"""Intervals for a count f that is observed as Bin(f, share) plus a random background.
 
-The background is whatever else is in the same buckets: noise, jumps and other labels. Its law is
-taken from the table itself, because a random hash puts a label into a random bucket. For reporting
-only.
+The background is whatever else is in the same buckets: noise, jumps and other labels. Its
+distribution is estimated from the table itself, because a random hash puts a label into a random
+bucket. For reporting only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 EXACT_VALUES = 64
-"""Backgrounds up to here are told apart; larger ones are rounded by at most `COARSE`."""
+"""Backgrounds up to here are exact; larger ones are rounded by at most `COARSE`."""
 COARSE = 0.02
 GRID_STEP = 0.1
 """The distance between counts that are tried, in square roots of the count."""
@@ -92,13 +92,13 @@ class Seen:
         return self.background.rounded(up=False)
 
     def at_least(self, count: int, seen: Counts) -> Floats:
-        """P(what is seen ≥ `seen`) if the count is `count`."""
+        """P(observation ≥ `seen`) if the count is `count`."""
         first, tail = _binomial_tail(count, self.share)
         law = self._high
         return _looked_up(tail, seen[:, None] - law.values[None, :] - first) @ law.weights
 
     def at_most(self, count: int, seen: Counts) -> Floats:
-        """P(what is seen ≤ `seen`) if the count is `count`."""
+        """P(observation ≤ `seen`) if the count is `count`."""
         first, tail = _binomial_tail(count, self.share)
         law = self._low
         above = _looked_up(tail, seen[:, None] + 1 - law.values[None, :] - first) @ law.weights
@@ -106,7 +106,7 @@ class Seen:
 
 
 def _looked_up(tail: Floats, places: Counts) -> Floats:
-    """Entries of a tail: 1 before it begins, 0 behind its end."""
+    """Entries of a tail: 1 before its beginning, 0 after its end."""
     return tail[np.clip(places, 0, len(tail) - 1)]
 
 
@@ -139,9 +139,9 @@ def counts_tried(most: int) -> Counts:
 
 
 def first_place(holds: Callable[[int, Counts], Flags], tried: Counts, size: int) -> Counts:
-    """For each of `size` labels the place of the first count tried at which its condition holds
-    (the last place if none); a condition that holds stays so. `holds(count, labels)` says for some
-    labels, by their numbers, whether it does."""
+    """For each of `size` labels, the index of the first count at which its monotone condition holds
+    (the last index if none). `holds(count, labels)` evaluates the condition for some labels, by
+    their numbers."""
     low, high = np.full(size, -1), np.full(size, len(tried) - 1)
     while (going := np.flatnonzero(high - low > 1)).size:
         middle = (low[going] + high[going]) // 2

@@ -1,12 +1,10 @@
-"""Finds the words behind a table of rows: search, a test for every word, and peeling.
-
-A word that nobody holds has its rows at uniformly random buckets. It is accepted only if its rows
-hold more tokens than chance explains, where longer words need more: the words of u units share a
-weight so that all weights add up to at most 1 (Kraft's inequality), and all accepted words that
-nobody holds, together, are expected to be at most `FALSE_PER_ROUND` in a round. The law of a random
-bucket is taken from the table, so noise, jumps and other words are all in it.
-
-Accepted words are subtracted from the table, which uncovers rarer ones.
+"""Finds the words in a table of rows: search, a test for every word, and peeling. A word that
+nobody has is in uniformly random buckets. A word is accepted only if its rows have more tokens than
+chance explains, and longer words need more: the words of u units share a weight, and all weights
+add up to at most 1 (Kraft's inequality). So the expected number of accepted words that nobody has
+is at most `FALSE_PER_ROUND` in a round. The distribution of a random bucket is estimated from the
+table, so it includes noise, jumps and other words. Accepted words are subtracted from the table,
+which uncovers rarer ones.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FALSE_WORDS = 0.02
-"""Words that nobody holds which a whole search accepts on average, at most."""
+"""The most words that nobody has that a whole search accepts on average."""
 MOST_ROUNDS = 25
 FALSE_PER_ROUND = FALSE_WORDS / MOST_ROUNDS
 LOW_THRESHOLD = 60
-"""From here on the threshold falls more slowly."""
+"""From this round the threshold falls more slowly."""
 NEW_WORDS = 0.01
-"""The part of all words that a last round may add."""
+"""The share of all words that the last round may add."""
 
 
 def log_weight(units: int) -> float:
@@ -58,8 +56,8 @@ def log_gamma_tail(rows: int, score: Floats) -> Floats:
 
 def passes(units: int, least: Floats, total: Floats, extra: Floats | float = 0.0) -> Flags:
     """Whether words of `units` units are accepted: either their weakest row, or all rows together,
-    is too unlikely by chance. A row's score is ln(1/P); `least` and `total` are those of the
-    weakest row and of all, `extra` is the price of a choice among rows."""
+    is too unlikely by chance. A row's score is ln(1/P); `least` and `total` are the scores of the
+    weakest row and of all rows, `extra` is the penalty for choosing among rows."""
     rows = rows_of(units)
     price = log_weight(units) + math.log(2 / FALSE_PER_ROUND) + extra
     return np.asarray((rows * least >= price) | (log_gamma_tail(rows, total) <= -price))
@@ -94,7 +92,7 @@ class _Paths:
     wild: Flags
     """Whether one row was explained by another word."""
     parents: list[Counts] = field(default_factory=list)
-    """For each row, where each path came from among those of the row before."""
+    """For each row, the index of each path's predecessor in the row before."""
     buckets: list[Counts] = field(default_factory=list)
 
     def history(self, at: int) -> list[int]:
@@ -113,7 +111,7 @@ class Decoder:
     layout: Layout
     tokens: Counts
     empty_tail: Floats
-    """P(an empty bucket holds ≥ v tokens) for v = 0, 1, …"""
+    """P(an empty bucket has ≥ v tokens) for v = 0, 1, …"""
     words: dict[str, Word] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -220,7 +218,7 @@ class Decoder:
         return found
 
     def _text(self, number: int, buckets: Counts) -> str | None:
-        """The word with this number and these buckets; None where there is none."""
+        """The word with this number and these buckets; None if there is none."""
         _, turns = self.layout.places(np.full(len(buckets), number), np.arange(len(buckets)))
         text = word_of(((buckets - turns) % BLOCK % LAST).tolist())
         if text is None or int(self.layout.ids([text])[0]) != number:
@@ -228,8 +226,8 @@ class Decoder:
         return text
 
     def _accept(self, found: list[_Found]) -> int:
-        """Accepts the words of a round, the strongest first, unless a row was explained meanwhile;
-        returns how many."""
+        """Accepts the words of a round, the strongest first, unless another word has explained a
+        row in the meantime; returns how many."""
         before, explained = len(self.words), self.explained.copy()
         for one in sorted(found, key=lambda one: (-one.weakest, one.word.text)):
             meanwhile = self.explained[one.counted] & ~explained[one.counted]
@@ -244,7 +242,7 @@ class Decoder:
         return len(self.words) - before
 
     def _owners(self) -> list[Word]:
-        """The words of which at least half of the rows were not another word's before."""
+        """The words at least half of whose rows did not belong to another word before."""
         taken, kept = np.zeros(len(self.tokens), bool), []
         for word in self.words.values():
             own = ~taken[word.buckets]

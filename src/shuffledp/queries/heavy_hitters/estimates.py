@@ -1,4 +1,4 @@
-"""How many users hold each word that was found, from the rows that it shares with no other."""
+"""How many users have each word that was found, from the rows that it shares with no other."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Estimates:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Rows:
-    """What a word's own rows hold."""
+    """The tokens in a word's own rows."""
 
     tokens: int
     own: int
-    """Rows that it shares with no other word; one at least is taken."""
+    """The number of rows that it shares with no other word; at least one."""
     rows: int
     """All of its rows."""
 
@@ -52,7 +52,7 @@ def _own_rows(words: Sequence[Word], tokens: Counts) -> list[_Rows]:
     found = []
     for word in words:
         own = word.buckets[times[np.searchsorted(buckets, word.buckets)] == 1]
-        if not own.size:  # every row is shared: the least is nearest to the truth
+        if not own.size:  # every row is shared: the smallest is closest to the truth
             own = word.buckets[[int(np.argmin(tokens[word.buckets]))]]
         found.append(_Rows(tokens=int(tokens[own].sum()), own=own.size, rows=word.buckets.size))
     return found
@@ -61,7 +61,7 @@ def _own_rows(words: Sequence[Word], tokens: Counts) -> list[_Rows]:
 def estimated(
     words: Sequence[Word], tokens: Counts, background: Background, share: float, outside: float
 ) -> Estimates:
-    """How many users hold each word; `background` is the law of buckets without a word, `share` the
+    """How many users have each word; `background` is the law of buckets without a word, `share` the
     probability that a user sends its row."""
     nothing = np.zeros(0, np.int64)
     if not words:

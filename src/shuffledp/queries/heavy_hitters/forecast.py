@@ -1,4 +1,5 @@
-"""From how many users on a word is found: the decoder's test against the law of a word's rows."""
+"""How many users a word needs to be found: the decoder's test applied to the law of a word's
+rows."""
 
 from __future__ import annotations
 
@@ -18,25 +19,25 @@ Floats = NDArray[np.float64]
 SCORE_STEP = 1 / 32
 """Scores are rounded down to multiples of this before they are added up."""
 FREQUENT = 22.0
-"""Other words are assumed to follow Zipf's law: a bucket holds more than v of their tokens with
+"""Other words are assumed to follow Zipf's law: a bucket has more than v of their tokens with
 probability tokens per bucket/(22·v)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finding:
-    """What it takes to find a word among others."""
+    """The parameters that determine whether a word is found."""
 
     empty: Floats
-    """P(an empty bucket holds v tokens) for v = 0, 1, …"""
+    """P(an empty bucket has v tokens) for v = 0, 1, …"""
     share: float
-    """How likely a user sends a token for its word."""
+    """The probability that a user sends a token for its word."""
     users: int
     buckets: int
 
     @cached_property
     def scores(self) -> Floats:
-        """ln(1/P) of a row with v tokens, P the chance that a bucket holds as many without the
-        word: noise, rare words, and now and then a frequent one."""
+        """ln(1/P) of a row with v tokens, where P is the probability that a bucket has as many
+        without the word, from noise, rare words and occasionally a frequent one."""
         size = len(self.empty)
         others = self.share * self.users / self.buckets
         steps = np.arange(1, size)
@@ -51,7 +52,7 @@ class Finding:
         return int(np.argmax(self.scores >= math.log(BLOCK)))
 
     def chance(self, units: int, holders: int) -> float:
-        """How likely a word of `units` units that `holders` users hold is found."""
+        """The probability that a word of `units` units is found if `holders` users have it."""
         rows = rows_of(units)
         law = _with_binomial(self.empty, holders, self.share / rows)
         price = log_weight(units) + math.log(2 / FALSE_PER_ROUND)
@@ -60,7 +61,7 @@ class Finding:
         return max(alone, self._together(law, rows, price))
 
     def _together(self, law: Floats, rows: int, price: float) -> float:
-        """How likely all rows are followed, and together pass."""
+        """The probability that all rows are followed and together pass the test."""
         needed = _least_score(rows, price)
         steps = np.floor(self.scores[self.threshold :] / SCORE_STEP).astype(np.int64)
         one = np.bincount(steps, law[self.threshold : len(self.scores)])
@@ -69,14 +70,14 @@ class Finding:
         return float(np.clip(every[math.ceil(needed / SCORE_STEP) :].sum(), 0.0, 1.0))
 
     def least_users(self, units: int, chance: float = 0.95) -> int:
-        """From how many users on a word of `units` units is found with this probability; more than
-        there are users where none is."""
+        """The number of users that a word of `units` units needs to be found with this probability;
+        above the number of users if no number suffices."""
         most = self.users + 1
         return first_whole(lambda users: self.chance(units, users) >= chance, 0, most)
 
 
 def _least_score(rows: int, price: float) -> float:
-    """From which sum of scores on the test of all rows together passes."""
+    """The smallest sum of scores that passes the test of all rows together."""
     low, high = float(rows - 1), price + 40.0 * rows
     for _ in range(60):
         middle = (low + high) / 2
@@ -88,7 +89,8 @@ def _least_score(rows: int, price: float) -> float:
 
 
 def _with_binomial(law: Floats, count: int, share: float) -> Floats:
-    """The law of a sum with Bin(count, share); what lies beyond the end is added to the last."""
+    """The law of a sum with Bin(count, share); everything beyond the end is added to the last
+    entry."""
     size = len(law)
     steps = np.arange(min(count, size - 1))
     if share >= 1:

@@ -1,7 +1,7 @@
 """Frequent words of an unknown domain: rows of hashed words in one sparse histogram (MATH §19).
 
 A word is a sequence of units (`units.py`). A user draws one row of its word and sends to the bucket
-that stands for the row and its unit; the analyzer puts the words together (`decoder.py`).
+of that row and its unit. The analyzer reconstructs the words (`decoder.py`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from shuffledp.queries.heavy_hitters.units import Layout, Words
 
 LEAST_ID_BITS, MOST_ID_BITS = 8, 22
 FORECAST_CHARACTERS = (3, 5, 7, 10, 30)
-"""Lengths of words for which the plan says from how many users on they are found."""
+"""Lengths of words for which the plan says how many users they need."""
 USUAL_ROWS = 5
 """Rows of the words for which the error is forecast."""
 MOST_TOKENS = 1 << 12
-"""Up to here the law of an empty bucket is looked at."""
+"""The law of an empty bucket is computed up to here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
     """Which words are frequent, without a list of candidates."""
 
     id_bits: int
-    """Bits of a word's number, which says where its rows are."""
+    """Bits of a word's number, which determines where its rows are."""
     query: ClassVar[str] = "heavy-hitters"
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
     # The analyzer
 
     def empty_law(self, users: int) -> Floats:
-        """P(a bucket that nobody holds gets v tokens) for v = 0, 1, …"""
+        """P(an empty bucket gets v tokens) for v = 0, 1, …"""
         known = laws(self.cell.bucket_law, users, np.zeros(1, np.int64))
         tokens = (known.first[0] + np.arange(known.masses.shape[1])) * known.step
         inside = (tokens >= 0) & (tokens < MOST_TOKENS)
@@ -115,7 +115,7 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
 
     def rmse(self, users: int, count: float | None = None) -> float:
         """The root mean squared error of a word of five units with a true count; of one that
-        everybody holds if none is given."""
+        everyone has if none is given."""
         held = users if count is None else min(max(count, 0), users)
         empty = self.cell.variance_at(users, 0, 0)
         return math.sqrt((USUAL_ROWS - 1) * empty + self.cell.variance_at(users, held, held))
@@ -129,7 +129,7 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
     # The forecast
 
     def finding(self, users: int) -> Finding:
-        """What it takes to find a word among so many users."""
+        """The parameters that determine whether a word is found among these users."""
         return Finding(
             empty=self.empty_law(users),
             share=float(self.cell.data),
@@ -138,8 +138,8 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         )
 
     def further_forecast(self, users: int) -> dict[str, Any]:
-        """From how many users on a word is found with 95 %, by its length; None where that is more
-        than there are."""
+        """The number of users that a word needs to be found with probability 95 %, by its length;
+        None if that is more than there are."""
         finding = self.finding(users)
         least = {str(size): finding.least_users(size) for size in FORECAST_CHARACTERS}
         return {

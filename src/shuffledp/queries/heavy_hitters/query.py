@@ -1,4 +1,4 @@
-"""The query which words of a column are frequent, without a list of candidates."""
+"""The heavy-hitters query: which words of a column are frequent, without a list of candidates."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
 from shuffledp.queries.records import ESTIMATE, INTERVAL, protocol_record
 
 LONGEST_WORD, MOST_WORDS = 10**6, 10**6
-"""In a published result."""
+"""The most words in a published result."""
 WORD = Record({"label": Text(LONGEST_WORD), **ESTIMATE, "joint_interval": INTERVAL})
 
 
 MOST_TRUE_WORDS = 12
 """Words that a rehearsal compares with the truth: the most frequent ones."""
 RANDOM_LETTERS = 24
-"""Of the words of rows that `where` leaves out: 96 random bits."""
+"""Random bits of the words of rows that `where` excludes."""
 
 
 @query(
@@ -60,9 +60,9 @@ RANDOM_LETTERS = 24
 class HeavyHittersQuery(Query[HeavyHittersResult]):
     """The frequent words of a column of texts, found without a list of candidates.
 
-    Each row is one user with one word: any characters, any length. The plan says from how many
-    users on words of several lengths are found; rarer ones are found sometimes, or not at all. Each
-    word is listed once, and fewer than 0.02 words that nobody holds are expected in a result.
+    Each row is one user with one word: any characters, any length. The plan says how many users
+    words of several lengths need to be found; rarer words are found only sometimes, or not at all.
+    Each word is listed once, and fewer than 0.02 words that nobody has are expected in a result.
 
     Returns:
         A `HeavyHittersResult`: `labels`, the most frequent first, `values`, an interval `low` …
@@ -86,8 +86,8 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         )
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        """Rows that are not kept hold long random words: too many different ones for any of them
-        to be found."""
+        """Excluded rows get long random words: too many different ones for any of them to be
+        found."""
         letters = np.array(list("abcdefghijklmnop"))
         drawn = self.entropy.words(int((~kept).sum()) * RANDOM_LETTERS, np.uint8)
         words = letters[drawn % np.uint8(len(letters))].reshape(-1, RANDOM_LETTERS)
@@ -99,7 +99,7 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         return [float(count) for _, count in _most_frequent(values)]
 
     def beside_truth(self, result: HeavyHittersResult, values: Values) -> HeavyHittersResult:
-        """The most frequent words that users hold, whether they were found or not."""
+        """The most frequent words of the users, whether they were found or not."""
         words = [word for word, _ in _most_frequent(values)]
         found = {word: at for at, word in enumerate(result.labels)}
         places = np.array([found.get(word, len(found)) for word in words], np.int64)
@@ -116,7 +116,7 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
     def check_column(self, holds: ColumnType) -> None:
         if holds != "text":
             raise ValueOutOfRange(
-                f"Words must be texts; the column holds {WORDS[holds]}: convert them first."
+                f"Words must be texts; the column has {WORDS[holds]}: convert them first."
             )
 
 

@@ -64,7 +64,7 @@ SIZES, NUMBERS = _tables()
 
 
 def word_of(units: Sequence[int]) -> str | None:
-    """The word with these units; None where they are no word's."""
+    """The word with these units; None if there is none."""
     if list(units) == [ESCAPE]:
         return ""
     letters, at = [], 0
@@ -81,7 +81,7 @@ def word_of(units: Sequence[int]) -> str | None:
 
 
 def _letter(units: Sequence[int]) -> str | None:
-    """The character with these units; None where there is none, or it takes fewer."""
+    """The character with these units; None if there is none, or if it takes fewer."""
     if len(units) == ONE_UNIT:
         return LETTERS[units[0]]
     if len(units) == TWO:
@@ -128,7 +128,7 @@ class Words:
         return np.maximum(self.units, LEAST_ROWS)
 
     def symbols(self, words: Counts, rows: Counts) -> Counts:
-        """What rows of words carry; words by their position."""
+        """The symbols of rows of words; words are given by their position."""
         units = self.units[words]
         at = self.first[words] + rows
         letter = np.searchsorted(self.ends, at, side="right")
@@ -185,8 +185,8 @@ class Layout:
         return (hashes & np.uint64((1 << self.id_bits) - 1)).astype(np.int64)
 
     def places(self, ids: Counts, rows: Counts | int) -> tuple[Counts, Counts]:
-        """(block, turn) of rows of words with these numbers: a 64-bit mix of both, as SplitMix64
-        has it."""
+        """(block, turn) of rows of words with these numbers: a 64-bit mix of both, as in
+        SplitMix64."""
         mixed = (ids.astype(np.uint64) << np.uint64(32)) | np.asarray(rows).astype(np.uint64)
         mixed = self._key + mixed * GOLDEN
         mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST

@@ -34,7 +34,8 @@ from shuffledp.queries.histogram.protocol import (
 )
 
 DEFAULT_COUNT, KEPT_MESSAGES = 100, 41
-"""With heavy labels: at how many users the error of the others is least, and their messages."""
+"""With heavy labels: the count at which the error of the others is minimised, and their
+messages."""
 
 
 @planner()
@@ -102,13 +103,13 @@ def _most_with_heavy(target: TargetOptions, cell: str) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """What heavy labels, and the others beside them, are planned for."""
+    """The target of heavy labels and of all others."""
 
     sure: int
     come: int
     epsilon: Fraction
     count: int
-    """At how many users the error of the others is made least."""
+    """The count at which the error of the others is minimised."""
 
     def protocol(
         self,
@@ -118,7 +119,7 @@ class Beside:
         most: int | None,
     ) -> HistogramProtocol:
         """Exact cells with the usual error for the heavy labels, and for all others the sparse part
-        that errs least with the messages that are left, or with 41."""
+        with the least error for the remaining messages, or for 41."""
         half = self.epsilon / 2  # so that any move costs one half up and one half down
         wanted = CellTarget(
             users=self.sure,
@@ -165,7 +166,7 @@ def found_buckets(
     *,
     independent: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket, of which two may move at ε in all: one up, one down; with
+    """The cell of each bucket; a replacement moves one up and one down, at ε in total. With
     `independent`, buckets are independent of each other."""
     wanted = CellTarget(
         users=sure,

@@ -1,11 +1,10 @@
 """Histograms: one cell per bucket, the budget split by direction (MATH §7).
 
 Replacing a user's label moves one bucket down and another one up, on independent randomness, so
-the loss is up + down. Every user takes part in every bucket, and each bucket mutes on its own.
-
-A public list of *heavy* labels may have exact cells beside a sparse part that all other labels
-share (docs/mathematics.md §19, second form). Whichever of the two a label leaves or enters, the
-loss is at most the larger loss upwards plus the larger loss downwards.
+the loss is up + down. Every user takes part in every bucket, and each bucket mutes independently. A
+public list of *heavy* labels may have exact cells, in addition to a sparse part that all other
+labels share (docs/mathematics.md §19, second form). Whichever of the two a label leaves or enters,
+the loss is at most the larger loss upwards plus the larger loss downwards.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from shuffledp.protocols.results import HistogramResult
 
 Label = str | int
 BESIDE = "larger up + larger down"
-"""How losses of heavy labels and of others add up, in words."""
+"""In words, how the losses of heavy labels and of others add up."""
 
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
@@ -49,10 +48,8 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         labels = int(labels)
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError(
-            "labels must be a list of labels, or how many whole numbers from 0 on."
-        )
-    names = tuple(islice(labels, MOST_BUCKETS + 1))  # labels may be without end
+        raise ParameterError("labels must be a list of labels, or a number of labels 0, 1, …")
+    names = tuple(islice(labels, MOST_BUCKETS + 1))  # labels may be an endless iterator
     if any(issubclass(kind, np.generic) for kind in set(map(type, names))):
         names = tuple(label.item() if isinstance(label, np.generic) else label for label in names)
     if not 1 < len(names) <= MOST_BUCKETS:
@@ -60,7 +57,9 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if not all(issubclass(kind, str | int) and kind is not bool for kind in set(map(type, names))):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
-        raise ParameterError("Two have the same label; give every bucket or group a different one.")
+        raise ParameterError(
+            "Two buckets or groups have the same label; use a different one for each."
+        )
     return names
 
 
@@ -86,7 +85,7 @@ def _numbered(labels: tuple[Label, ...]) -> bool:
 
 
 def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
-    """Each label's bucket number; the unknown go to `other` or are refused."""
+    """Each label's bucket number; unknown labels go to `other` or are refused."""
     values = np.asarray(values)
     check_one_value_each(values)
     if values.dtype.kind not in "iuUO":
@@ -100,9 +99,7 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
     try:
         seen, places = np.unique(values, return_inverse=True)
     except TypeError:
-        raise ValueOutOfRange(
-            "The labels mix texts and numbers; give every label the same type."
-        ) from None
+        raise ValueOutOfRange("The labels mix texts and numbers; use one type for all.") from None
     return _numbers(seen.tolist(), labels, other)[places]
 
 
@@ -126,7 +123,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     epsilon: Fraction
     cell: Cell
-    """Of every label; with heavy ones, of all others together."""
+    """The cell of every label; with heavy labels, of all others together."""
     labels: tuple[Label, ...]
     other: Label | None = None
     """The bucket that takes every unknown label; without one, an unknown label is an error."""
@@ -185,7 +182,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     @cached_property
     def _order(self) -> Counts:
-        """The label (its position) behind each counter."""
+        """The label (its position) of each counter."""
         known = {label: place for place, label in enumerate(self.labels)}
         heavy = np.array([known[label] for label in self.heavy], np.int64)
         return np.concatenate([heavy, np.delete(np.arange(len(self.labels)), heavy)])
@@ -200,7 +197,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
             yield codes
             return
         counters, listed = self._counter[codes], len(self.heavy)
-        yield np.minimum(counters, listed)  # which is the code of no exact cell
+        yield np.minimum(counters, listed)  # not the code of any exact cell
         yield np.maximum(counters - listed, NO_VALUE)
 
     def group_tallies(self, tally: Counts) -> Iterable[Counts]:
@@ -251,7 +248,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
         joint = (1 - confidence) / len(sums)
         if all(group.independent for group in self.cell_groups):
             joint = -np.expm1(np.log(confidence) / len(sums))
-        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        # estimates are not whole numbers: intervals extend to the next ones
         below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
         low, high = self._ends(view.users, sums, 1 - confidence)
         joint_low, joint_high = self._ends(view.users, sums, float(joint))
@@ -278,7 +275,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
             yield member.cell, slice(first, end)
 
     def _of_parts(self, found: Callable[[Cell, Counts], Values], sums: Counts) -> Values:
-        """What each cell makes of its counters, in the order of the labels."""
+        """The estimates of each cell's counters, in the order of the labels."""
         parts = [found(cell, sums[part]) for cell, part in self._parts()]
         return parts[0] if not self.heavy else np.concatenate(parts)[self._counter]
 
@@ -289,7 +286,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
         return (low[self._counter], high[self._counter]) if self.heavy else (low, high)
 
     def _rmse_of(self, users: int, values: Floats) -> float:
-        """The error of the label that errs most, by the estimates."""
+        """The largest error of all labels, at the estimates."""
         counters = values[self._order] if self.heavy else values
         return max(
             cell.rmse(users, Fraction(min(max(float(counters[part].max()), 0), users)))
@@ -334,7 +331,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
         return {"labels": list(self.heavy), "cell": self.heavy_cell.to_dict()}
 
     def _written_labels(self) -> int | list[Label]:
-        """The labels, or how many: a million numbers would make a long document."""
+        """The labels, or their number: a million numbers would make a long document."""
         if isinstance(self.cell_groups[-1], SparseBuckets) and self._numbered:
             return len(self.labels)
         return list(self.labels)

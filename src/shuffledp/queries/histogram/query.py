@@ -51,7 +51,7 @@ from shuffledp.queries.texts import (
     listed,
 )
 
-RESERVED = f"the label {FILTERED}, which marks the rows that where leaves out"
+RESERVED = f"the label {FILTERED}, which marks the rows that where excludes"
 LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
 
 
@@ -181,11 +181,11 @@ class HistogramQuery(Query[HistogramResult]):
             several = self.by is not None and self.domains is not None
             if not several or self.labels is not None or self.other is not None or self.heavy:
                 raise ParameterError(
-                    "For several columns give by and domains, and no labels, other or heavy."
+                    "For several columns, pass by and domains without labels, other or heavy."
                 )
             return
         if self.labels is None:
-            raise ParameterError("Give labels for one column, or by and domains for several.")
+            raise ParameterError("Pass labels for one column, or by and domains for several.")
         other = cast("Label | None", as_label(self.other))
         names = histogram_labels(self.labels, other)
         if self.missing == BUCKET and MISSING_LABEL not in (*names, other):
@@ -201,7 +201,7 @@ class HistogramQuery(Query[HistogramResult]):
         labels, domains = given.pop("labels", None), given.pop("domains", None)
         if (labels is None) == (domains is None) or (domains and given.get("other") is not None):
             raise ParameterError(
-                "Give --labels (or --label) for one column, or a --domain for each of several "
+                "Use --labels (or --label) for one column, or a --domain for each of several "
                 "columns."
             )
         if domains is not None:
@@ -222,7 +222,7 @@ class HistogramQuery(Query[HistogramResult]):
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
         label = self.filtered_value
         if (values == label).any():
-            raise ValueOutOfRange(f"Some value is {RESERVED}; rename it.")
+            raise ValueOutOfRange(f"Some values are {RESERVED}; rename them.")
         found = values.astype(np.int64 if isinstance(label, int) else object)
         found[~kept] = label
         return found
@@ -258,7 +258,7 @@ class HistogramQuery(Query[HistogramResult]):
         return super().for_planning().changed(labels=labels, other=other, heavy=heavy)
 
     def prepare(self, values: Values) -> Values:
-        # protocols have texts for true and false, because True and 1 are the same to Python
+        # protocols use texts for true and false, because True equals 1 in Python
         if values.dtype != np.bool_:
             return values
         texts = np.array([truth_as_text(False), truth_as_text(True)], object)
@@ -276,18 +276,17 @@ class HistogramQuery(Query[HistogramResult]):
         return any(isinstance(name, str) and looks_typed(name) for name in self._named)
 
     def _label_types(self) -> set[ColumnType]:
-        """What the labels are, without the one for all others."""
+        """The type of the labels, without the one for all others."""
         return {LABEL_TYPES[type(name)] for name in self._named}
 
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("text", "whole", "truth"):
             raise ValueOutOfRange(
-                f"Labels must be texts, whole numbers or true/false; the column holds "
-                f"{WORDS[holds]}."
+                f"Labels must be texts, whole numbers or true/false; the column has {WORDS[holds]}."
             )
         if holds not in self._label_types():
             raise ValueOutOfRange(
-                f"The column holds {WORDS[holds]}, and no label is one; give labels of the "
+                f"The column has {WORDS[holds]}, but no label does; use labels of the "
                 "column's type."
             )
 
@@ -332,13 +331,13 @@ class FilteredHistogramQuery(HistogramQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class CrosstabQuery(Query[HistogramResult]):
-    """How many rows hold each combination of the labels of several columns."""
+    """How many rows have each combination of the labels of several columns."""
 
     name: ClassVar[str] = "histogram"
     columns: tuple[str, ...]
     domains: tuple[tuple[Label, ...], ...]
     one_more: bool = False
-    """Whether one more bucket, which is not shown, has the rows that `where` leaves out."""
+    """Whether one more bucket, which is not shown, has the rows that `where` excludes."""
     error_at: int | None = None
     cell: str = "best"
 
@@ -351,13 +350,13 @@ class CrosstabQuery(Query[HistogramResult]):
         domains = asked.domains
         if not isinstance(domains, Mapping) or set(domains) != set(columns):
             raise ParameterError(
-                "domains must give the labels of every column in by, and of no other; they must be "
+                "domains must list the labels of exactly the columns in by; they must be "
                 "known without the data."
             )
         found = tuple(_checked_domain(domains[name], asked.missing) for name in columns)
         if prod(len(labels) for labels in found) > MOST_BUCKETS:
             raise ParameterError(
-                f"All combinations together are more than {MOST_BUCKETS:,}; give fewer labels."
+                f"There are more than {MOST_BUCKETS:,} combinations; use fewer labels."
             )
         return cls(
             **asked.options(),
@@ -391,17 +390,17 @@ class CrosstabQuery(Query[HistogramResult]):
         return MISSING_LABEL
 
     def reads_text_in(self, column: int) -> bool:
-        """Whether a column's values are meant as texts, also if they look like numbers."""
+        """Whether a column's values are texts even if they look like numbers."""
         return any(isinstance(one, str) and looks_typed(one) for one in self.domains[column])
 
     def check_columns(self, holds: Sequence[ColumnType]) -> None:
-        """Refuses columns that hold no labels of the declared type."""
+        """Refuses columns without labels of the declared type."""
         for name, labels, found in zip(self.columns, self.domains, holds, strict=True):
             wanted = LABEL_TYPES[type(labels[0])]
             if found != wanted:
                 raise ValueOutOfRange(
-                    f"The labels of the column {name!r} are {WORDS[wanted]}, but it holds "
-                    f"{WORDS[found]}; give labels of the column's type."
+                    f"The labels of the column {name!r} are {WORDS[wanted]}, but it has "
+                    f"{WORDS[found]}; use labels of the column's type."
                 )
 
     def codes(self, columns: Iterable[Values]) -> Values:
@@ -427,7 +426,7 @@ class CrosstabQuery(Query[HistogramResult]):
 
     @property
     def buckets(self) -> int:
-        """How many buckets the histogram behind the combinations has."""
+        """How many buckets the histogram of the combinations has."""
         return self.combinations + self.one_more
 
     def finish(self, result: HistogramResult) -> HistogramResult:
@@ -445,7 +444,7 @@ class CrosstabQuery(Query[HistogramResult]):
 def _checked_columns(by: object) -> tuple[str, ...]:
     names = (by,) if isinstance(by, str) else tuple(by) if isinstance(by, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise ParameterError("by must be a list of columns' names.")
+        raise ParameterError("by must be a list of column names.")
     if len(set(names)) < len(names):
         raise ParameterError("by names a column twice; name each once.")
     return names

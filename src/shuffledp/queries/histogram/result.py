@@ -1,6 +1,6 @@
 """A histogram over several columns at once: counts of combinations, marginals, conditional shares.
 
-All of it is computed from one view, so that it costs no more ε than the counts themselves. The
+All of it is computed from one view, so it costs no more ε than the counts themselves. The
 intervals of marginals come from the exact law of the sum of their cells (MATH §15).
 """
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Share(NamedTuple):
-    """Which part of the users with some labels holds another one, with its interval."""
+    """The share of the users with some labels who have another one, with its interval."""
 
     given: tuple[Label, ...]
     label: Label
@@ -47,7 +47,7 @@ class CrosstabResult(HistogramResult):
     cell: Cell
     """The cell of every combination."""
     merged: int = 1
-    """How many cells each value adds up."""
+    """The number of cells that each value adds up."""
 
     def _axes(self, columns: Sequence[str]) -> list[int]:
         unknown = [name for name in columns if name not in self.by]
@@ -58,8 +58,8 @@ class CrosstabResult(HistogramResult):
         return [self.by.index(name) for name in columns]
 
     def _summed(self, axes: Sequence[int]) -> tuple[Floats, int]:
-        """The estimates of the combinations of some columns, in this order, and how many cells
-        each adds up."""
+        """The estimates of the combinations of some columns, in this order, and the number of cells
+        that each adds up."""
         shape = tuple(len(labels) for labels in self.domains)
         others = tuple(axis for axis in range(len(shape)) if axis not in axes)
         order = np.argsort(np.argsort(axes))
@@ -68,7 +68,7 @@ class CrosstabResult(HistogramResult):
         return values, self.merged * (len(self.values) // len(values))
 
     def _variances(self, held: Floats, merged: int) -> Floats:
-        """The variances of sums of `merged` cells, given how many users hold each."""
+        """The variances of sums of `merged` cells, given how many users have each."""
         none, everybody = (
             self.cell.variance_of_sum(merged, self.reports, total) for total in (0, self.reports)
         )
@@ -99,11 +99,11 @@ class CrosstabResult(HistogramResult):
         )
 
     def _intervals(self, values: Floats, merged: int, outside: float) -> tuple[Counts, Counts]:
-        """The true counts that explain sums of `merged` cells, as `Cell.intervals` gives them."""
+        """The intervals of true counts for sums of `merged` cells, as in `Cell.intervals`."""
         zero, one = self.cell.estimates(np.array([0, 1]), merged * self.reports)
         sums = np.rint((values - zero) / (one - zero)).astype(np.int64)
         low, high = self.cell.intervals_of_sum(merged, self.reports, sums, outside)
-        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        # estimates are not whole numbers: intervals extend to the next ones
         below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
         return np.minimum(low, below), np.maximum(high, above)
 
@@ -119,8 +119,8 @@ class CrosstabResult(HistogramResult):
     def shares(self, of: str, given: str | Sequence[str]) -> list[Share]:
         """For each combination of labels of the columns `given`, the share of its users who have
         each label of the column `of`. A share is a ratio of two private numbers. Its interval
-        contains the ratios r for which a − r·b is no outlier (Fieller), within 0 and 1; it is 0 … 1
-        if the data say nothing."""
+        contains the ratios r for which a − r·b is not an outlier (Fieller), within 0 and 1; it is 0
+        … 1 if the data are not informative."""
         names = [given] if isinstance(given, str) else list(given)
         axes = self._axes([*names, of])
         values, merged = self._summed(axes)
@@ -167,7 +167,7 @@ class CrosstabResult(HistogramResult):
         return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts as a JSON object, with the labels of each column beside every count."""
+        """The counts as a JSON object, with the labels of each column for every count."""
         shown = super().to_dict()
         for row, labels in zip(shown["buckets"], product(*self.domains), strict=True):
             row["labels"] = dict(zip(self.by, labels, strict=True))
@@ -175,7 +175,7 @@ class CrosstabResult(HistogramResult):
 
 
 def combined(domains: Sequence[Sequence[Label]]) -> tuple[Label, ...]:
-    """A name for each combination of labels; the labels themselves where there is one column."""
+    """A name for each combination of labels; the labels themselves if there is one column."""
     if len(domains) == 1:
         return tuple(domains[0])
     return tuple(" × ".join(str(label) for label in one) for one in product(*domains))
@@ -212,7 +212,7 @@ def of_histogram(
     variances: Floats,
     cell: Cell,
 ) -> CrosstabResult:
-    """The crosstab behind a histogram of the product's numbers."""
+    """The crosstab from a histogram over the numbers of the combinations."""
     shared: Mapping[str, Any] = {
         name: getattr(result, name) for name in HistogramResult.__dataclass_fields__
     }

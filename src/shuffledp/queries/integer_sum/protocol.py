@@ -84,7 +84,7 @@ class IntegerSumProtocol(Protocol[Estimate]):
         return Estimate(
             query=self.query,
             value=value,
-            low=min(int(low[0]), math.floor(value)),  # the estimate itself is no whole number
+            low=min(int(low[0]), math.floor(value)),  # the estimate is not a whole number
             high=max(int(high[0]), math.ceil(value)),
             possible=self.possible(view.users),
             confidence=confidence,

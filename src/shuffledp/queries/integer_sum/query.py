@@ -110,7 +110,7 @@ class IntegerSumQuery(GroupableQuery):
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("truth", "whole"):
             raise ValueOutOfRange(
-                f"Values must be whole numbers in 0..{self.largest}; the column holds "
+                f"Values must be whole numbers in 0..{self.largest}; the column has "
                 f"{WORDS[holds]}: round or encode them first."
             )
 

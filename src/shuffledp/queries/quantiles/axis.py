@@ -1,7 +1,6 @@
-"""The axis of quantiles: where the finest bins lie, and how values on them are read and shown.
-
-Bins are equal parts of [low, high]; or, for whole numbers and dates, each bin is one point or a
-group of as many points as the others. Positions on an axis are counted in bins from its beginning.
+"""The axis of quantiles: the finest bins, and how values on them are read and shown. Bins are equal
+parts of [low, high] or, for whole numbers and dates, points or equally large groups of points.
+Positions on an axis are counted in bins from its beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MOST_POINTS = 1 << 53
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """The bins of quantiles, and what a value on them means."""
+    """The bins of quantiles, and the meaning of values on them."""
 
     low: Fraction
     high: Fraction
@@ -36,11 +35,11 @@ class Axis:
     points: bool = False
     """Whether values are whole numbers, so that bins are points or groups of points."""
     unit: str = ""
-    """What the whole numbers count since 1970 if they stand for dates: day or second."""
+    """The unit of whole numbers that represent dates since 1970: day or second."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ParameterError("The lower bound must lie below the upper bound.")
+            raise ParameterError("The lower bound must be below the upper bound.")
         if self.unit and (self.unit not in UNITS or not self.points):
             raise ParameterError(f"The unit of dates must be one of {', '.join(UNITS)}.")
         if self.points and (
@@ -52,7 +51,7 @@ class Axis:
 
     @property
     def group(self) -> int:
-        """How many points a bin holds; of bins that are parts of an interval, more than one."""
+        """How many points a bin has; more than one for bins that are parts of an interval."""
         if not self.points:
             return 2
         return math.ceil((self.high - self.low + 1) / self.bins)
@@ -75,7 +74,7 @@ class Axis:
 
     def bins_of(self, values: Values) -> NDArray[np.int64]:
         """The bin of every value, exactly ⌊(value − low)·bins/(high − low)⌋, the last one for the
-        upper bound; refuses what does not fit."""
+        upper bound; refuses values that do not fit."""
         if not self.points:
             numbers = reals_within(values, self.low, self.high)
             return np.searchsorted(self._starts, numbers, side="right").astype(np.int64) - 1
@@ -84,8 +83,8 @@ class Axis:
         whole = date_numbers(array, self.unit) if self.unit else self._whole(array)
         if whole.size and (int(whole.min()) < self.low or int(whole.max()) > self.high):
             raise ValueOutOfRange(
-                f"Some value lies outside {self.text(self.low)} … {self.text(self.high)}; "
-                "nothing was randomized: widen the bounds, or clamp the data."
+                f"Some values are outside {self.text(self.low)} … {self.text(self.high)}; "
+                "nothing was randomized: widen the bounds, or clip the data (clamp)."
             )
         return ((whole.astype(np.int64) - int(self.low)) // self.group).astype(np.int64)
 
@@ -127,7 +126,7 @@ class Axis:
         return whole.astype("datetime64[D]" if self.unit == "day" else "datetime64[s]")
 
     def position(self, value: object, name: str) -> float:
-        """Where a value lies, in bins from the beginning; clipped to the range."""
+        """The position of a value, in bins from the beginning; clipped to the range."""
         if self._dated(value):
             number = Fraction(date_number(value, self.unit))
         else:
@@ -147,7 +146,7 @@ class Axis:
     # answers out
 
     def value_at(self, position: float) -> float:
-        """The value at a position: whole where values are."""
+        """The value at a position; a whole number if values are."""
         if self.points:
             return min(float(self.low) + math.ceil(position * self.group) - 1, float(self.high))
         return float(np.interp(position, np.arange(self.bins + 1), self.edges))
@@ -168,11 +167,11 @@ class Axis:
         return Fraction(self.group) if self.points else (self.high - self.low) / self.bins
 
     def middle_of(self, value: float, position: float) -> float:
-        """The position that errors of an answer are measured from."""
+        """The position from which errors of an answer are measured."""
         return (value - float(self.low) + 0.5) / self.group if self.points else position
 
     def parts_of_bin(self, most: int) -> int:
-        """Into how many parts a bin is divided where errors are computed: points, or `most`."""
+        """The number of parts of a bin for computing errors: its points, or `most`."""
         return min(self.group, most) if self.points else most
 
     def variance_inside(self, parts: int) -> float:
@@ -190,7 +189,7 @@ class Axis:
 
     @property
     def unit_text(self) -> str:
-        """What follows a length on the axis in print."""
+        """The unit printed after a length on the axis."""
         return f" {self.unit}s" if self.unit else ""
 
     def edge_text(self, position: int) -> str:
@@ -199,12 +198,12 @@ class Axis:
         return f"{edge:g}" if not self.points else self.text(edge)
 
     def to_dict(self) -> dict[str, Any]:
-        """What distinguishes the axis from equal parts of an interval; empty if nothing does."""
+        """How the axis differs from equal parts of an interval; empty if it does not."""
         points = {"points": True} if self.points else {}
         return {**points, **({"unit": self.unit} if self.unit else {})}
 
 
 def _float_from(number: Fraction) -> float:
-    """The least float that is not below a number."""
+    """The least float at or above a number."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)

@@ -16,18 +16,18 @@ DAY, SECOND = "day", "second"
 UNITS = {DAY: timedelta(days=1), SECOND: timedelta(seconds=1)}
 DTYPES = {DAY: "datetime64[D]", SECOND: "datetime64[s]"}
 BEGINNING = datetime(1970, 1, 1)
-ALLOWED = "Give dates like 2013-01-31, 2013-01-31T08:30:00 or 2013-01-31T08:30:00+01:00."
+ALLOWED = "Write dates like 2013-01-31, 2013-01-31T08:30:00 or 2013-01-31T08:30:00+01:00."
 
 
 def is_date(value: object) -> bool:
-    """Whether a value is meant as a date: a date object, or text that begins like one."""
+    """Whether a value is a date: a date object, or text that begins like one."""
     if isinstance(value, str):
         return re.match(r"\s*\d{4}-\d\d", value) is not None
     return isinstance(value, date | np.datetime64)
 
 
 def unit_of(*values: object) -> str:
-    """The unit that tells these dates apart: days if none of them has a time."""
+    """The unit of these dates: days if none of them has a time."""
     return DAY if all(_has_no_time(value) for value in values) else SECOND
 
 
@@ -40,7 +40,7 @@ def _has_no_time(value: object) -> bool:
 
 
 def has_zone(value: object) -> bool:
-    """Whether a date says its time zone."""
+    """Whether a date has a time zone."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -73,11 +73,11 @@ def date_text(number: float, unit: str) -> str:
 
 
 def date_numbers(values: NDArray[Any], unit: str) -> NDArray[np.int64]:
-    """Many dates in whole units since 1970; refuses what is none, without naming it."""
+    """Many dates in whole units since 1970; the error for an invalid one does not show it."""
     if values.dtype.kind in "O":
         values = _from_objects(values)
     if values.dtype.kind != "M" or np.isnat(values).any():
-        raise ValueOutOfRange(f"Some value is missing or no date. {ALLOWED}")
+        raise ValueOutOfRange(f"Some values are missing or are not dates. {ALLOWED}")
     return values.astype(DTYPES[unit]).astype(np.int64)
 
 

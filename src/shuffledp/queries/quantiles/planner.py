@@ -1,4 +1,5 @@
-"""Plans for quantiles and range counts: one histogram, or several levels where that errs less."""
+"""Plans for quantiles and range counts: one histogram, or several levels if that reduces the
+error."""
 
 from __future__ import annotations
 
@@ -25,9 +26,12 @@ from shuffledp.queries.quantiles.protocol import (
 from shuffledp.queries.quantiles.result import QuantilesResult
 
 MOST_LEVELS = 3
-FEW_BINS, EVEN_BINS = 32, 8  # more points than the first are given a multiple of the second
+FEW_BINS, EVEN_BINS = (
+    32,
+    8,
+)  # above the first number of points, buckets are a multiple of the second
 DEFAULT_BINS, USERS_PER_BIN = (32, 64, 128, 256, 512), 40.0
-WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
+WIDEST_SEARCH = 512  # several levels are tried up to this number of finest buckets
 
 
 def plan_quantiles(
@@ -44,7 +48,7 @@ def plan_quantiles(
     expected: int | None = None,
     cell: str = "best",
 ) -> Plan[QuantilesResult]:
-    """The certified histogram behind quantiles and range counts, with the best number of levels.
+    """The certified histogram for quantiles and range counts, with the best number of levels.
 
     Targets are per bucket of a level, in users, and relative to DLap(ε/2L) with L levels. The error
     of a quantile in the values' unit depends on the data; its result states it.
@@ -63,7 +67,7 @@ def plan_quantiles(
     bins, points = whole(bins, "bins", least=2, most=MOST_BUCKETS), points or bool(unit)
     if points:
         bins = point_bins(int(high - low) + 1, bins)
-    check_memory(fit_bytes([bins]), "ask for fewer bins")
+    check_memory(fit_bytes([bins]), "use fewer bins")
     target = Target.of(mse_overhead, rmse, None, relative_error, padded)
     chain = best_levels(bins, epsilon)
     share = epsilon / len(chain)
@@ -82,15 +86,15 @@ def plan_quantiles(
 
 
 def default_bins(users: int, epsilon: Fraction) -> int:
-    """The number of bins of a query about local data, where messages cost nothing: a
-    power of two from 32 to 512, so that a bin of even data holds about as many users as the error
-    of a rank, 40/ε. More bins say hardly more; fewer blur what the noise leaves to be seen."""
+    """The number of bins of a query about local data, where messages cost nothing: a power of two
+    from 32 to 512, such that a bin of evenly spread data has about as many users as the error of a
+    rank, 40/ε. More bins add little; fewer would hide details that the noise leaves visible."""
     wanted = users * float(epsilon) / USERS_PER_BIN
     return next((bins for bins in DEFAULT_BINS if bins >= wanted), DEFAULT_BINS[-1])
 
 
 def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
-    """(low, high, unit): the bounds as exact numbers; of dates, in whole units since 1970."""
+    """(low, high, unit): the bounds as exact numbers; for dates, in whole units since 1970."""
     bounds = listed(bounds)
     if not isinstance(bounds, tuple | list) or not any(is_date(bound) for bound in bounds):
         return *checked_bounds(bounds), ""
@@ -104,8 +108,8 @@ def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
 
 
 def point_bins(points: int, most: int) -> int:
-    """How many buckets `points` points get: one for each if `most` allows it, else as many as hold
-    equally many points. A few more, which stay empty, let several levels divide them."""
+    """The number of buckets for `points` points: one each if `most` allows it, otherwise equal
+    groups. A few more, which stay empty, make the number divisible into several levels."""
     group = math.ceil(points / most)
     needed = max(math.ceil(points / group), 2)
     even = -(-needed // EVEN_BINS) * EVEN_BINS

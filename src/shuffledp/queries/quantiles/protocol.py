@@ -1,9 +1,9 @@
 """Range counts and quantiles: histograms of one range at one or several resolutions.
 
 A replacement moves one bucket down and one up on every level, so the loss is the sum over the
-levels of up + down. One level is a plain histogram. Several levels make long ranges cheap: they
-are put together from few buckets. All levels are combined by least squares with the number of
-users known, which gives the best linear estimate of every bucket and the error of every range.
+levels of up + down. One level is a plain histogram. Several levels make long ranges cheap, because
+these consist of few buckets. All levels are combined by least squares with the known number of
+users, which yields the best linear estimate of every bucket and the error of every range.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KNOWN = 1e9  # weight of "all buckets add up to n", relative to the most precise
 
 
 def fit_bytes(buckets: Sequence[int]) -> int:
-    """About how much memory `combine` and the errors of ranges take."""
+    """About how many bytes `combine` and the errors of ranges take."""
     finest = buckets[-1]
     return 8 * finest * (2 * finest + 4 * sum(buckets))
 
@@ -46,7 +46,7 @@ def fit_bytes(buckets: Sequence[int]) -> int:
 def combine(
     buckets: Sequence[int], variances: Sequence[Floats | float]
 ) -> tuple[Floats, list[Floats]]:
-    """(covariance of the finest buckets, what each level's observations are multiplied with), for
+    """(covariance of the finest buckets, the weights of each level's observations), for
     observations with these variances, one per level or one per bucket."""
     finest = buckets[-1]
     known = KNOWN / min(float(np.min(variance)) for variance in variances)
@@ -63,8 +63,8 @@ def combine(
 
 
 def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> float:
-    """The largest variance of the number of users below a bucket's edge, where all buckets of a
-    level have the same variance: the one that `combine` gives, in one pass over the edges.
+    """The largest variance of the number of users below a bucket's edge, if all buckets of a level
+    have the same variance: the same as from `combine`, in one pass over the edges.
 
     The levels are a tree. `own` is the variance of a node's total by its subtree alone. An edge
     inside a node lies behind a fraction `part` of the node's total, plus an error of variance
@@ -85,7 +85,7 @@ def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> 
 
 @lru_cache(maxsize=64)
 def _variance_at(cell: Cell, users: int, total: int) -> float:
-    """The variance of a bucket that holds this many users: the same for every view."""
+    """The variance of a bucket with this many users; the same for every view."""
     return cell.rmse(users, total) ** 2
 
 
@@ -105,7 +105,7 @@ class Level:
     cell: Cell
     """The cell of each bucket."""
     down: Fraction
-    """ε that a change downwards may cost."""
+    """The ε that a change downwards may cost."""
 
     def bucket_cumulants(self, users: int, held: Floats) -> Cumulants:
         """The second, third and fourth cumulants of the errors of buckets with this many of the
@@ -118,14 +118,14 @@ class Level:
         return second, third, fourth
 
     def bucket_variances(self, users: int, held: Floats) -> Floats:
-        """The error of buckets that hold this many of the users (it is affine in that number)."""
+        """The error of buckets with this many of the users (affine in that number)."""
         none, all_users = (_variance_at(self.cell, users, total) for total in (0, users))
         return np.asarray(none + (all_users - none) * held / users)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantilesProtocol(Protocol[QuantilesResult]):
-    """How many users lie in each part of [low, high]."""
+    """How many users are in each bin of [low, high]."""
 
     epsilon: Fraction
     levels: tuple[Level, ...]
@@ -135,7 +135,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
     points: bool = False
     """Whether values are whole numbers, so that buckets are points or groups of points."""
     unit: str = ""
-    """What the whole numbers count since 1970 if they stand for dates: day or second."""
+    """The unit of whole numbers that represent dates since 1970: day or second."""
     query: ClassVar[str] = "quantiles"
     loss_rule: ClassVar[str] = "sum over levels of up + down"
     allows_top_up: ClassVar[bool] = False  # every bucket estimate needs the number of users exact
@@ -149,7 +149,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         if any(level.cell.largest != 1 or level.cell.absent_value != 0 for level in self.levels):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
         if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
-            raise ParameterError("Levels need the same users, and low must lie below high.")
+            raise ParameterError("Levels need the same users, and low must be below high.")
         _ = self.axis  # refuses bounds that do not fit
         if not all(group.independent for group in self.cell_groups):
             raise ParameterError("Levels need buckets that are independent; plan it again.")
@@ -171,7 +171,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
 
     @cached_property
     def axis(self) -> Axis:
-        """Where the finest buckets lie."""
+        """The axis of the finest buckets."""
         return Axis(
             low=self.low, high=self.high, bins=self.finest, points=self.points, unit=self.unit
         )
@@ -196,7 +196,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         return super().working_bytes() + fit_bytes([level.buckets for level in self.levels])
 
     def variances(self, users: int, counts: Floats) -> list[Floats]:
-        """The error of every bucket on each level, where the finest buckets hold `counts`."""
+        """The error of every bucket on each level, if the finest buckets have `counts`."""
         held = np.maximum(counts, 0.0)
         return [
             level.bucket_variances(users, held.reshape(level.buckets, -1).sum(axis=1))
@@ -212,8 +212,8 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         return math.sqrt(noise + sum(float(end[1] - end[0]) for end in ends))
 
     def result_of(self, view: View, confidence: float) -> QuantilesResult:
-        """All buckets combined, ready for range counts and quantiles: once as if users were spread
-        evenly, and again with the errors that go with what was found."""
+        """All buckets combined, ready for range counts and quantiles: first as if users were spread
+        evenly, and then with the errors for the estimated counts."""
         counts = np.full(self.finest, view.users / self.finest)
         for _ in range(2):
             held = counts
@@ -233,8 +233,8 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         return result.showing(result.probabilities)
 
     def _combined(self, view: View, counts: Floats) -> tuple[Floats, Floats]:
-        """(bucket counts, what they take of every observation) by least squares, with the errors
-        that go with such counts."""
+        """(bucket counts, their weights of every observation) by least squares, with the errors for
+        such counts."""
         numbers = [level.buckets for level in self.levels]
         _, gains = combine(numbers, self.variances(view.users, counts))
         even, at = np.full(self.finest, view.users / self.finest), 0
@@ -246,7 +246,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         return even, np.hstack(gains)
 
     def _cumulants(self, users: int, counts: Floats) -> Cumulants:
-        """Those of the errors of all observations, where the finest buckets hold `counts`."""
+        """Those of the errors of all observations, if the finest buckets have `counts`."""
         held = np.maximum(counts, 0.0)
         found = [
             level.bucket_cumulants(users, held.reshape(level.buckets, -1).sum(axis=1))
@@ -256,7 +256,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         return second, third, fourth
 
     def messages_per_user(self) -> float:
-        """Per level one bucket holds 1, the others 0."""
+        """On each level one bucket has a 1, the others 0."""
         return sum(to_float(group.messages_per_user) for group in self.cell_groups)
 
     def to_dict(self) -> dict[str, Any]:

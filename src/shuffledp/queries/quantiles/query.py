@@ -86,11 +86,9 @@ BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
     ),
 )
 class QuantilesQuery(Query[QuantilesResult]):
-    """Quantiles of a column of numbers or dates, and how many rows lie in any range.
-
-    Each row is one user. The column is counted in equal bins of `bounds`, on several levels
-    where that makes the error smaller. Every further quantile or range of the result costs no
-    privacy.
+    """Quantiles of a column of numbers or dates, and the number of rows in any range. Each row is
+    one user. The column is counted in equal bins of `bounds`, on several levels if that reduces the
+    error. Every further quantile or range of the result costs no privacy.
 
     Returns:
         A `QuantilesResult`: `quantile(p)`, `between(low, high)`, `shown()`, `certificate`,
@@ -110,7 +108,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         AxisBounds,
         Option(
             "The smallest and the largest possible value, known without the data; for dates two "
-            'texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds). Of a column with a '
+            'texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds). For a column with a '
             "time zone, bounds without one and all answers are in UTC.",
             "LOW,HIGH",
             read=two_bounds,
@@ -129,8 +127,8 @@ class QuantilesQuery(Query[QuantilesResult]):
     bins: Annotated[
         int | None,
         Option(
-            "The number of bins; default 32 to 512, by the number of rows and ε; of a plan for "
-            "devices, which send messages for each bin, 64.",
+            "The number of bins; default 32 to 512, depending on the number of rows and ε; 64 in a "
+            "plan for devices, which send messages for each bin.",
             "N",
             plans=True,
             form="Number of bins",
@@ -142,7 +140,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         Option(
             "Values are whole numbers: count each of them (in equal groups if there are more than "
             "`bins`) and answer with whole numbers. By default the type of the column decides, "
-            "which is taken to be public.",
+            "which is treated as public.",
             plans=True,
         ),
     ] = None
@@ -174,7 +172,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         return cast("tuple[float, ...]", self.probabilities)
 
     def bins_for(self, users: int) -> int:
-        """The number of bins that is asked for, or the default."""
+        """The requested number of bins, or the default."""
         return default_bins(users, self.exact_epsilon) if self.bins is None else self.bins
 
     def make_plan(self, users: int) -> Plan[QuantilesResult]:
@@ -196,11 +194,11 @@ class QuantilesQuery(Query[QuantilesResult]):
             check_numbers(holds)
         elif holds not in ("date", "time", "instant"):
             raise ValueOutOfRange(
-                f"The bounds are dates, but the column holds {WORDS[holds]}: convert them first."
+                f"The bounds are dates, but the column has {WORDS[holds]}: convert them first."
             )
         elif holds != "instant" and any(has_zone(bound) for bound in self.bounds):
             raise ValueOutOfRange(
-                f"The bounds have a time zone, but the column holds {WORDS[holds]}; give bounds "
+                f"The bounds have a time zone, but the column has {WORDS[holds]}; use bounds "
                 "without one."
             )
 
@@ -228,8 +226,8 @@ class QuantilesQuery(Query[QuantilesResult]):
 
     @property
     def _outside(self) -> int | float:
-        """What rows that are not kept hold: a value so far above the bounds that it is in another
-        bin; of dates, in units since 1970."""
+        """The value of excluded rows: far enough above the bounds to be in another bin; for dates,
+        in units since 1970."""
         low, high, _ = checked_axis(self.bounds)
         if self.points:
             return int(high + math.ceil((high - low + 1) / 7))
@@ -241,7 +239,8 @@ class QuantilesQuery(Query[QuantilesResult]):
         return datetime.fromisoformat(date_text(self._outside, unit)) if unit else self._outside
 
     def of_filtered(self) -> FilteredQuantilesQuery:
-        """Rows that are not kept lie above the bounds, which reach up to them."""
+        """The query with bounds that include the excluded rows, which are above the original
+        ones."""
         low, _, unit = checked_axis(self.bounds)
         high = Fraction(self._outside)
         wider = (date_text(int(low), unit), date_text(int(high), unit)) if unit else (low, high)
@@ -267,14 +266,14 @@ class QuantilesQuery(Query[QuantilesResult]):
 
 @dataclass(frozen=True, kw_only=True)
 class FilteredQuantilesQuery(QuantilesQuery):
-    """Quantiles of the rows that `where` keeps. The other rows lie in the last bin, and nobody
-    knows how many there are."""
+    """Quantiles of the rows that `where` keeps. The other rows are in the last bin; their number is
+    private."""
 
     kept: QuantilesQuery | None
-    """The query about the rows that are kept; None where only the plan matters."""
+    """The query about the kept rows; None if only the plan matters."""
 
     def bins_for(self, users: int) -> int:
-        """The last eighth is above the bounds of the rows that are kept."""
+        """The number of bins; the last eighth is above the bounds of the kept rows."""
         bins = super().bins_for(users)
         return bins if self.bins is None else max(16, 8 * math.ceil(bins / 7))
 
@@ -282,7 +281,7 @@ class FilteredQuantilesQuery(QuantilesQuery):
         return super().for_planning().changed(kept=None)
 
     def prepare(self, values: Values) -> Values:
-        """Refuses or clips kept values that lie outside their own bounds."""
+        """Refuses or clips kept values outside their bounds."""
         assert self.kept is not None
         unit = checked_axis(self.bounds)[2]
         if unit:

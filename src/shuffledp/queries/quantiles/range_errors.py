@@ -13,24 +13,24 @@ from shuffledp.numbers.tails import error_ends
 LATTICE_REACH = 0.5
 """Observations are whole numbers: a continuous law may miss half a step at an end."""
 LEAST_ERROR, FLAT, POSITION_DIGITS = 1e-6, 1e-3, 9
-"""Where means over errors are taken: errors below the first are taken for it, a step that changes
-by less than the second of its error for flat; rounding is so much coarser than that of floats."""
+"""Limits for averaging over errors: smaller errors are raised to the first; a step that changes by
+less than the second, relative to its error, counts as flat. Both are far above float rounding."""
 Cumulants = tuple[Floats, Floats, Floats]
 """The second, third and fourth cumulants of errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class RangeErrors:
-    """What each bucket's estimate takes of every observation, and the observations' errors."""
+    """The weights of the observations in each bucket's estimate, and the observations' errors."""
 
     weights: Floats
     """One row per bucket, one column per observation."""
     cumulants: Cumulants
-    """Of the observations' errors."""
+    """The cumulants of the observations' errors."""
 
     def ends(self, weights: Floats, outside: float) -> tuple[Floats, Floats]:
-        """Between which errors the sums with these weights (a row each) lie, but for a chance of
-        outside/2 on each side."""
+        """The range of the errors of sums with these weights (a row each), with probability
+        outside/2 left out on each side."""
         low, high = error_ends(*self.of_sums(weights), outside)
         step = LATTICE_REACH * np.abs(weights).max(axis=1, initial=0.0)
         return low - step, high + step
@@ -42,16 +42,14 @@ class RangeErrors:
         return squares @ second, (squares * weights) @ third, (squares * squares) @ fourth
 
     def below_edges(self) -> Floats:
-        """The weights of the estimates of how many users lie below each edge, both ends
-        included."""
+        """The weights of the estimated numbers of users below each edge, including both ends."""
         return np.vstack([np.zeros(self.weights.shape[1]), np.cumsum(self.weights, axis=0)])
 
 
 def steps_below(heights: Floats, wanted: float) -> float:
-    """Over how many steps a curve lies below a wanted height; it is straight between its points.
-
-    For a rising curve this is where it reaches the height. For one that rises with noise, it is
-    where the curve reaches it whose heights are the same ones in rising order.
+    """The number of steps for which a piecewise linear curve is below a height. For a rising curve,
+    this is where it reaches the height. For a noisy one, it is where the curve with the same
+    heights in sorted order reaches it.
 
     >>> steps_below(np.array([0.0, 2.0, 0.0, 4.0]), 1.0)
     1.25
@@ -66,8 +64,7 @@ def mean_steps_below(heights: Floats, wanted: float, errors: Floats) -> float:
     """The mean of `steps_below` over normal errors of the heights, one step at a time and with the
     mean of the errors at its two ends.
 
-    Small errors leave a place alone where the curve rises evenly, and smooth the jumps of one that
-    rises with noise.
+    Small errors change nothing where the curve rises evenly, and smooth the jumps of a noisy one.
 
     >>> round(mean_steps_below(np.array([0.0, 2.0, 0.0, 4.0]), 1.0, np.full(4, 0.25)), 3)
     1.256
@@ -88,14 +85,14 @@ def _normal_below(places: Floats) -> Floats:
 
 
 def _mean_excess(places: Floats) -> Floats:
-    """The mean of how far a standard normal number lies below each place, 0 if above."""
+    """The mean of max(0, place − N) for a standard normal N, for each place."""
     densities = np.exp(-(places**2) / 2) / np.sqrt(2 * np.pi)
     return np.asarray(places * _normal_below(places) + densities)
 
 
 def root_mean_square(later: Floats, centre: float, variance_inside: float) -> float:
-    """How far from `centre` a place typically is that lies behind each of the points 0, 1, … with
-    these estimated chances; between two points its variance is `variance_inside`."""
+    """The typical distance from `centre` of a position that is beyond each of the points 0, 1, …
+    with these estimated probabilities; between two points its variance is `variance_inside`."""
     falling = np.minimum.accumulate(later) + np.maximum.accumulate(later[::-1])[::-1]
     masses = np.maximum(falling[:-1] - falling[1:], 0.0)
     squares = (np.arange(len(masses)) + 0.5 - centre) ** 2 + variance_inside

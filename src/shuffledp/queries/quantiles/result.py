@@ -1,4 +1,4 @@
-"""The result of quantiles: estimated bucket counts that any quantile or range is read from."""
+"""The result of quantiles: estimated bucket counts, from which any quantile or range follows."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_bel
 
 Floats = NDArray[np.float64]
 SMOOTHING = 0.25
-"""Over how much further noise quantiles are averaged, relative to the noise there is. More makes
-errors smaller where noise is large, and draws estimates to the middle (docs/coverage.md)."""
+"""How much extra noise quantiles are averaged over, relative to the actual noise. More reduces
+errors if the noise is large, but pulls estimates towards the middle (docs/coverage.md)."""
 FARTHEST, MOST_PARTS = 8.0, 2048
-"""Errors of a rank beyond which its place is not looked for; points at which places are tried."""
+"""How many errors of a rank the search covers, and at how many points."""
 NEAR_BINS, PARABOLA = 8, 4 / math.sqrt(30)
 FEWEST_NEAR, EVEN_IN_BIN = 8, 1 / math.sqrt(12)
-"""Bins before and behind a quantile by which unevenness is judged; the root mean square of a
+"""Bins before and after a quantile that are used to estimate unevenness; the root mean square of a
 parabola over its chord, relative to its height. With fewer bins than the third number, a quantile
 may lie anywhere in its bin."""
-NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
+NOT_A_SHARE = "A quantile must be strictly between 0 and 1, for example 0.5."
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class QuantileEstimate(Estimate):
-    """An estimated quantile, in the values' own unit, which it is also shown in."""
+    """An estimated quantile, in the values' unit."""
 
     axis: Axis
     probability: float
@@ -63,14 +63,14 @@ class QuantileEstimate(Estimate):
 
 
 class Ranks(NamedTuple):
-    """How far the ranks of edges lie above that of a quantile: estimates, errors and intervals."""
+    """How far the ranks of edges are above that of a quantile: estimates, errors and intervals."""
 
     heights: Floats
     errors: Floats
     lower: Floats
     upper: Floats
     unclipped: Floats
-    """The estimates, also where they are impossible."""
+    """The unclipped estimates."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -84,7 +84,7 @@ class QuantilesResult(Result):
     rank_rmse: float
     """The forecast error of the number of users below an edge, at the worst edge and data."""
     probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
-    """The quantiles that are shown; any other can be asked for at no further cost."""
+    """The quantiles that are shown; any other can be computed at no further cost."""
     query: str = "quantiles"
 
     @property
@@ -115,11 +115,10 @@ class QuantilesResult(Result):
         return replace(shown, rmse=max(estimate.rmse for estimate in shown.shown()))
 
     def between(self, low: object, high: object) -> Estimate:
-        """How many users lie in [low, high).
-
-        If an end lies inside a bucket, its users are assumed to be spread evenly, and the interval
-        allows for all or none of them: its lower end counts only buckets that lie wholly inside,
-        its upper end all that overlap. The name shows their edges.
+        """How many users are in [low, high). If an end is inside a bucket, its users are assumed to
+        be spread evenly, and the interval allows for all or none of them: its lower end counts only
+        buckets that are entirely inside, its upper end all that overlap. The name shows their
+        edges.
         """
         start = self.axis.position(low, "the lower end")
         end = self.axis.position(high, "the upper end")
@@ -200,7 +199,7 @@ class QuantilesResult(Result):
         )
 
     def ranks(self, share: float) -> Ranks:
-        """How far the ranks of all edges lie above that of a quantile."""
+        """How far the ranks of all edges are above that of a quantile."""
         rank, (lower, upper) = share * self.reports, self.band
         return Ranks(
             heights=np.clip(self.below, 0.0, self.reports) - rank,
@@ -217,8 +216,8 @@ class QuantilesResult(Result):
         return np.sqrt(np.maximum(variances, 1e-12))
 
     def _quantile_rmse(self, ranks: Ranks, value: float, position: float) -> float:
-        """How far the true quantile typically is from the estimate, in the values' unit: the noise
-        of ranks, with users spread evenly inside bins, and how far they are not."""
+        """How far the true quantile typically is from the estimate, in the values' unit. This
+        includes the noise of ranks and the uneven spread of users inside bins."""
         edges = np.arange(self.axis.bins + 1)
         inner_errors = ranks.errors[1:-1]
         errors = np.concatenate([inner_errors[:1], inner_errors, inner_errors[-1:]])
@@ -238,9 +237,9 @@ class QuantilesResult(Result):
         return self.axis.width * math.hypot(noise / parts, uneven if self.axis.group > 1 else 0.0)
 
     def _unevenness(self, near: int) -> float:
-        """How far inside its bin a quantile typically lies from where it would lie if users were
-        spread evenly there, in bins; by how well straight lines over 2 and 4 bins meet the rank in
-        their middle, less noise, around the bin `near`."""
+        """How far a quantile typically is, in bins, from where it would be if users were spread
+        evenly inside its bin. Estimated from how well straight lines over 2 and 4 bins around the
+        bin `near` match the rank in their middle, minus noise."""
         first = max(0, min(near - NEAR_BINS, self.axis.bins - 2 * NEAR_BINS))
         last = min(self.axis.bins, first + 2 * NEAR_BINS)
         density = (self.below[last] - self.below[first]) / (last - first)
@@ -253,8 +252,8 @@ class QuantilesResult(Result):
         return PARABOLA * bends[0] / shrinks / float(density)
 
     def _bend(self, first: int, last: int, step: int) -> float:
-        """The root mean square of how far ranks lie from the line over `step` bins before and after
-        them, noise taken off."""
+        """The root mean square distance of ranks from the line over `step` bins before and after
+        them, minus noise."""
         middles = np.arange(first + step, last - step + 1)
         ranks = self.below
         bends = ranks[middles] - (ranks[middles - step] + ranks[middles + step]) / 2
@@ -292,11 +291,11 @@ class QuantilesResult(Result):
         return [text for estimate in self.shown() for text in estimate.texts()]
 
     def shown(self) -> list[QuantileEstimate]:
-        """Estimates of the quantiles that were asked for in the query."""
+        """Estimates of the query's quantiles."""
         return self.quantiles(self.probabilities)
 
     def _common(self) -> dict[str, Any]:
-        """What every estimate takes over from this result."""
+        """The fields that every estimate takes from this result."""
         return {
             "confidence": self.confidence,
             "epsilon": self.epsilon,
@@ -347,7 +346,7 @@ class KeptQuantilesResult(QuantilesResult):
 
     @classmethod
     def of(cls, whole: QuantilesResult, top: Fraction) -> KeptQuantilesResult:
-        """What a result says about the bins up to the one that holds `top`."""
+        """The result restricted to the bins up to the one that contains `top`."""
         axis = whole.axis
         bins = math.floor((top - axis.low) / axis.exact_width) + 1
         high = axis.low + bins * axis.exact_width - (1 if axis.points else 0)
@@ -370,8 +369,9 @@ class KeptQuantilesResult(QuantilesResult):
         return self.below - high, self.below - low
 
     def ranks(self, share: float) -> Ranks:
-        """An edge lies above the quantile if more than this share of all kept rows is below it: the
-        error of that difference counts. All kept rows lie between the first and the last edge."""
+        """An edge is above the quantile if more than this share of all kept rows is below it, so
+        the error of that difference matters. All kept rows are between the first and the last
+        edge."""
         edges = self.errors.below_edges()
         weights = edges - share * edges[-1]
         low, high = self.errors.ends(weights, 1 - self.confidence)

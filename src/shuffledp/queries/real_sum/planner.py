@@ -24,19 +24,20 @@ from shuffledp.protocols.results import Estimate
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 MOST_DEFAULT_MESSAGES = 1000
-"""What a user sends at most on average where no target is given."""
+"""The most messages that a user sends on average if no target is given."""
 OVERHEAD_WITH_TOLERANCE = 8
-"""Of the squared error, where only a relative error is given: it is asked for to save messages."""
+"""The overhead of the squared error if only a relative error is given, which saves messages."""
 
 
 def central_variance(epsilon: Fraction) -> Fraction:
     """What a trusted party's Laplace mechanism adds to a sum of values in [0, 1]: 2/ε². (The
-    discrete law of counts would be no fair yardstick: at large ε no real sum comes near it.)"""
+    discrete law of counts would not be a fair benchmark: at large ε no real sum comes close to
+    it.)"""
     return 2 / epsilon**2
 
 
 def radix_and_dither(plan: Plan[Any]) -> dict[str, Any]:
-    """The digits and the dither that a plan has, as options of `plan_real_sum`."""
+    """The digits and the dither of a plan, as options of `plan_real_sum`."""
     protocol = plan.protocol
     return {
         "radix": tuple(cell.largest + 1 for cell in protocol.cells),
@@ -81,8 +82,8 @@ def plan_real_sum(
     asked = Target.of(**target)
     if asked.relative_error is not None and low < 0:
         raise ParameterError(
-            "relative_error speaks of a sum that grows with every value; with a lower bound below "
-            "0 give an rmse instead."
+            "relative_error needs a sum that grows with every value; with a lower bound below 0, "
+            "use rmse instead."
         )
     central, span = central_variance(epsilon), high - low
     wanted = SumTarget(
@@ -117,8 +118,8 @@ def _has_target(target: TargetOptions) -> bool:
 
 
 def _by_default(cell: str, wanted: SumTarget, asked: Target) -> tuple[FoundCells, Target]:
-    """The digits with the default error, and the target they keep; where they would cost more than
-    1,000 messages, the digits with the least error at that price."""
+    """The digits with the default error, and the target they meet; if they would cost more than
+    1,000 messages, the digits with the least error for 1,000."""
     with contextlib.suppress(PlanningError):
         found = search_digits(cell, wanted, None)
         if found.cost <= MOST_DEFAULT_MESSAGES:

@@ -3,9 +3,9 @@
 The radix may be mixed; (2, 2, …, 2) is the paper's bit by bit. A replacement may change every
 digit, each up or down, so the loss is the sum over the digits of max(up, down).
 
-With a dither, a report also tells openly how far its rounding was shifted, to one of k values: u
-messages to a public counter. The shift does not depend on the value, and whatever it is, the digits
-keep to the same loss; taking all shifts off the sum again makes rounding err less.
+With a dither, a report also says openly how far its rounding was shifted, as one of k values: u
+messages to a public counter. The shift does not depend on the value, and the digits have the same
+loss for every shift. Subtracting all shifts from the sum reduces the rounding error.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
-TALLY_ARRAYS = 5  # of one number per grid point that are held at once
+TALLY_ARRAYS = 5  # arrays of one number per grid point in memory at once
 BLOCK = 1 << 15
-"""Values that are rounded together."""
+"""How many values are rounded together."""
 WORDS = 1 << 17
-"""Random words that are drawn together; a multiple of BLOCK."""
+"""How many random words are drawn together; a multiple of BLOCK."""
 LEADING_HALF = 1 if sys.byteorder == "little" else 0
 """Which half of a word of 64 bits, as two of 32 bits in memory, has its leading bits."""
 STEEPEST = 60.0
@@ -56,7 +56,7 @@ class RealSumProtocol(Protocol[Estimate]):
     low: Fraction
     high: Fraction
     dither: int = 1
-    """How many values the public dither has; 1 is none."""
+    """How many values the public dither has; 1 means no dither."""
     query: ClassVar[str] = "real-sum"
     loss_rule: ClassVar[str] = "sum over cells of max(up, down)"
 
@@ -69,7 +69,7 @@ class RealSumProtocol(Protocol[Estimate]):
         if (self.grid + 1) * self.dither > FINEST_GRID:
             raise ParameterError(
                 f"The digits span more than {FINEST_GRID:,} grid points, each counted once for "
-                "every value of the dither; take fewer or smaller digits or a smaller dither."
+                "every value of the dither; use fewer or smaller digits or a smaller dither."
             )
 
     @property
@@ -111,7 +111,7 @@ class RealSumProtocol(Protocol[Estimate]):
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """Grid numbers whose expectation is the value, ⌊y + T⌋, times k plus the dither ⌊kT⌋:
-        floats proposing, fractions deciding wherever a float might be wrong."""
+        floats propose, and fractions decide wherever a float might be wrong."""
         numbers = reals_within(values, self.low, self.high)
         words = entropy.words(numbers.size, np.uint64)
         leading = words.view(np.uint32)[LEADING_HALF::2]
@@ -127,8 +127,8 @@ class RealSumProtocol(Protocol[Estimate]):
         """Writes the codes of numbers from the first 32 bits of each T; returns the places where
         a rounding error of the floats, or more bits of T, could change a code.
 
-        Floats err by less than `wrong`, which is taken off first, so that a code can only be too
-        small, and only where the sum lies within 2·wrong + 2⁻³² below a whole number.
+        Floats are off by less than `wrong`, which is subtracted first, so a code can only be too
+        small, and only if the sum is within 2·wrong + 2⁻³² below a whole number.
         """
         k, (scale, offset, wrong) = self.dither, self._scaling
         t, total, rounded = scratch
@@ -164,16 +164,16 @@ class RealSumProtocol(Protocol[Estimate]):
         stays = 1 - (y - rounded)
         rounded += not uniform.below(lambda: ball(stays), lambda: stays)
         dither = uniform.value * self.dither >> uniform.bits
-        next_one = Fraction(dither + 1, self.dither)  # no other one is left in doubt
+        next_one = Fraction(dither + 1, self.dither)  # all others are certain
         dither += not uniform.below(lambda: ball(next_one), lambda: next_one)
         return rounded * self.dither + dither
 
     def group_codes(self, codes: Values) -> Iterable[Values]:
-        """Of each group, the digits that it has."""
+        """The digits of each group."""
         return self._parts_of(codes // self.dither)
 
     def _parts_of(self, numbers: Values) -> Iterable[Values]:
-        """The part of grid numbers that the digits of each group write."""
+        """The part of grid numbers that each group's digits represent."""
         last = -1
         for group in self.cell_groups:
             last += group.counters
@@ -258,16 +258,16 @@ class RealSumProtocol(Protocol[Estimate]):
         )
 
     def shift(self, batch: Report | View) -> float:
-        """By how many grid steps the dither of all who reported moved the sum; absent users whose
-        noise was topped up have none."""
+        """By how many grid steps the dither of all users who reported moved the sum; missing users
+        whose noise was topped up have no dither."""
         if self.dither == 1:
             return 0.0
         reports = batch.users - batch.absent
         return (int(batch.plus[-1]) - reports * (self.dither - 1) / 2) / self.dither
 
     def unlikely(self, batch: Report) -> list[Unlikely]:
-        """Also looks at the dither, whose law is the same whatever users hold; a −1 message, which
-        no honest user sends to its counter, counts as well."""
+        """Also tests the dither, whose law does not depend on the values, and −1 messages to its
+        counter, which no honest user sends."""
         found = super().unlikely(batch)
         if self.dither == 1:
             return found
@@ -298,14 +298,15 @@ class RealSumProtocol(Protocol[Estimate]):
         return places[::16] * float(self.step), masses[::16] * 16
 
     def widest_spread(self, users: int) -> float:
-        """The variance of the whole error at the worst data, in squared grid steps; all laws of a
-        plan's errors are then computed at the same places, which are remembered."""
+        """The variance of the whole error with the worst data, in squared grid steps; all error
+        laws of a plan are computed on the same cached grid."""
         worst = sum(part.weight**2 * part.variance for part in self.parts(users, None))
         return users * float(worst_rounding(self.dither)) + worst
 
     def parts(self, users: int, totals: list[float] | None) -> list[Part]:
-        """The digits' errors, in grid steps; at the worst data without totals. They are taken as
-        independent, which those of digits that share their way up are but for rare jumps."""
+        """The digits' errors, in grid steps; with the worst data if no totals are given. They are
+        treated as independent; those of digits that share their way up are, except for rare
+        jumps."""
         known = totals or [math.inf] * len(self.digits)
         parts = []
         for cell, weight, total in zip(self.digits, self.weights, known, strict=True):
@@ -393,7 +394,7 @@ class RealSumProtocol(Protocol[Estimate]):
 
 
 def _near_one(parts: Floats, distance: float) -> NDArray[np.intp]:
-    """Where fractional parts lie at most this distance below 1."""
+    """Where fractional parts are at most this distance below 1."""
     if not parts.size or parts.max() < 1 - distance:
         return np.zeros(0, np.intp)
     return np.flatnonzero(parts >= 1 - distance)

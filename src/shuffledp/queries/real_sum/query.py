@@ -144,7 +144,7 @@ class RealSumQuery(GroupableQuery):
         return KeptBounds(*outermost_floats(*self.exact_bounds), clamp=self.clamp)
 
     def of_filtered(self) -> RealSumQuery:
-        """Rows that are not kept hold 0, which must lie within the bounds."""
+        """Excluded rows count as 0, which must be within the bounds."""
         low, high = self.exact_bounds
         return self.changed(where=None, bounds=(min(low, 0), max(high, 0)))
 
@@ -193,13 +193,14 @@ class MeanQuery(RealSumQuery):
         return False  # a mean of rows is not a mean of users' sums
 
     def as_asked(self) -> Query[Any]:
-        """With `where`, the mean of a private group of rows: nobody knows how many fit."""
+        """With `where`, the mean of a private group of rows, whose number is private."""
         if self.where is None or self.by is not None:
             return self
         return MeanWhereQuery.of_mean(self)
 
     def make_plan(self, users: int) -> Plan[Estimate]:
-        """The plan of the sum: the RMSE asked for is the mean's, so the sum's is n times that."""
+        """The plan of the sum: the requested RMSE is the mean's, so the sum's is n times as
+        large."""
         targets = self.targets()
         if self.rmse is not None:
             targets["rmse"] = targets["rmse"] * (self.expected or users)
@@ -224,13 +225,13 @@ class MeanQuery(RealSumQuery):
 
     def for_baseline(self) -> BaselineArguments:
         raise ParameterError(
-            "Other protocols give sums, not means; ask for real_sum and divide by the public "
+            "Other protocols compute sums, not means; use real_sum and divide by the public "
             "number of rows."
         )
 
 
 class MeanWhereQuery(ByGroupQuery):
-    """The mean of the rows that fit a condition: one of two private groups, the other one not
+    """The mean of the rows that match a condition: one of two private groups; the other is not
     shown."""
 
     @classmethod
@@ -247,11 +248,11 @@ class MeanWhereQuery(ByGroupQuery):
         found = Estimate(
             query=MeanQuery.name, value=value, low=low, high=high, possible=one.possible, **shared
         )
-        return cast("GroupsResult", found)  # the caller gets what a mean gives
+        return cast("GroupsResult", found)  # the caller gets the result of a mean
 
 
 def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:
-    """The law of an error that is divided by n."""
+    """The law of an error divided by n."""
     errors, chances = law()
     return errors / n, chances
 

@@ -56,7 +56,7 @@ class Analyzer(Role):
         Levels("unfinished_batches", "Batches that wait to be opened or published"),
         Levels("held_batches", "Batches that are held and not discarded"),
         Levels("failing_batches", "Batches that cannot be published for a reason that may pass"),
-        Levels("budget_left", "The part of the ledger's budget that is left"),
+        Levels("budget_left", "The remaining part of the ledger's budget"),
     )
 
     def __init__(self, config: AnalyzerConfig, clock: Clock = system_clock) -> None:
@@ -123,13 +123,13 @@ class Analyzer(Role):
         return store
 
     def _check_key(self, task: Task) -> None:
-        """Refuses a new task unless the analyzer holds the private half of its very key."""
+        """Refuses a new task unless the analyzer has the private half of exactly its key."""
         key = self.keys.holds(task.key)
         if key is None:
             raise Problem(
                 422,
                 "key-unknown",
-                "The task's key is none of this analyzer's keys, so that nothing could be opened; "
+                "The task's key is not one of this analyzer's keys, so nothing could be opened; "
                 "make the task with the key that `shuffledp keys show` prints.",
             )
         if key.state != "active":
@@ -143,8 +143,8 @@ class Analyzer(Role):
         return JSONResponse({"keys": keys})
 
     async def answer_batch(self, request: Request) -> Response:
-        """Takes a batch's manifest, and says which parts are missing; the same again and again,
-        until the batch is complete."""
+        """Accepts a batch's manifest and says which parts are missing; may be repeated until the
+        batch is complete."""
         require(request, self.config.shuffler_token_sha256, "shuffler")
         manifest = await read_manifest(request)
         entry = self.tasks.find(manifest.header.task_id.hex())
@@ -182,8 +182,8 @@ class Analyzer(Role):
         return JSONResponse({"state": known.state, "sha256": known.digest.hex()})
 
     def _check_openable(self, task: Task) -> None:
-        """Refuses a delivery while its key's file is missing. A batch for a key that was destroyed
-        is taken, and then held: refusing it would make the shuffler try for ever."""
+        """Refuses a delivery while its key's file is missing. A batch for a destroyed key is
+        accepted and then held: refusing it would make the shuffler retry forever."""
         if self.publishing.key_of(task) is None and not self.keys.destroyed(task.key.key_id):
             raise Problem(
                 503,
@@ -203,13 +203,12 @@ class Analyzer(Role):
             raise Problem(
                 409,
                 "not-discarded",
-                "The batch is published, or is being opened just now; look at its state and try "
-                "again.",
+                "The batch is already published or is being opened; check its state and try again.",
             )
         return JSONResponse({"batch": name, "state": "discarded", "reason": known.reason})
 
     async def answer_restore(self, request: Request) -> Response:
-        """Writes the lines that the ledger lost again, for the analyzer's operator."""
+        """Rewrites the entries that the ledger lost, for the analyzer's operator."""
         require(request, self.config.operator_token_sha256, "operator")
         written = await self.publishing.budget.restore()
         log("ledger restored", level="warning")
@@ -251,7 +250,7 @@ class Analyzer(Role):
         }
 
     async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
-        """Batches come and results are published as wholes: everybody may see all of it."""
+        """Whole batches arrive and whole results are published, so all of it is public."""
         return await self.task_status(entry)
 
     def _facts(self, batch: StoredBatch) -> dict[str, Any]:
@@ -267,7 +266,7 @@ class Analyzer(Role):
 
 
 def _published(batches: list[StoredBatch]) -> list[dict[str, Any]]:
-    """The results of those batches that are published."""
+    """The results of published batches."""
     return [
         batch.published for batch in batches if batch.state == "published" and not batch.forgotten
     ]

@@ -19,7 +19,7 @@ from shuffledp.tasks.results import ledger_line, without_certificate
 
 
 class Budget:
-    """The configured ledger, which is made at the first release and never silently again."""
+    """The configured ledger, which is created at the first release and never silently recreated."""
 
     def __init__(self, config: AnalyzerConfig, store: AnalyzerStore, tasks: TaskRegistry) -> None:
         self._path, self._amount = Path(config.ledger), config.budget
@@ -27,11 +27,11 @@ class Budget:
         self._turn = asyncio.Lock()
 
     async def ledger(self) -> Ledger:
-        """The ledger that releases are charged to.
+        """The ledger to which releases are charged.
 
         Ensures: raises `StateLost` if a ledger was used before and is missing now, has spent less
-        than it had, lacks the line of a published batch, or has lines that were edited or removed,
-        even if all hashes were recomputed.
+        than it had, lacks the line of a published batch, or has entries that were edited or
+        removed, even if all hashes were recomputed.
         """
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()
@@ -57,7 +57,7 @@ class Budget:
             return ledger
 
     async def left(self) -> Fraction | None:
-        """What is left of the budget; None if there is no ledger that says it."""
+        """The remaining budget; None if there is no ledger."""
         if not self._path.exists():
             return None
         try:
@@ -75,7 +75,7 @@ class Budget:
         await self._store.note_ledger(book.spent, book.last)
 
     async def restore(self) -> int:
-        """Writes every line that the ledger lacks, on purpose, after a loss; gives how many."""
+        """Rewrites every entry that the ledger lacks, after a loss; returns how many."""
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()
             results, now = await self._store.published_results(), ledger_time()
@@ -105,7 +105,7 @@ class Budget:
                 await asyncio.to_thread(Ledger(self._path).forget, lines)
 
     async def _lines(self) -> dict[str, PublishedLine]:
-        """The ledger's line of every published batch."""
+        """The ledger's entry for every published batch."""
         found = {}
         for batch, number in await self._store.published_ids():
             task = self._tasks.numbered(number).task
@@ -114,7 +114,7 @@ class Budget:
 
 
 class PublishedLine(NamedTuple):
-    """What the ledger must know of a published batch."""
+    """The ledger's entry for a published batch."""
 
     batch: bytes
     epsilon: Fraction
@@ -133,6 +133,5 @@ MOVE_IT = (
 
 def _lost(how: str, remedy: str = BRING_IT) -> str:
     return (
-        f"The ledger {how}, so that the budget that is left is not known; nothing is published: "
-        f"{remedy}."
+        f"The ledger {how}, so the remaining budget is not known; nothing is published: {remedy}."
     )

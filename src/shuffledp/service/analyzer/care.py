@@ -1,4 +1,4 @@
-"""What the analyzer keeps of a task: when it may be archived, what is deleted with it or by age."""
+"""Retention at the analyzer: when a task may be archived, and what is deleted with it or by age."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AnalyzerCare(TaskCare):
         return int(rows[0][0])
 
     async def give_up(self, entry: RegisteredTask) -> None:
-        """Nothing waits here: batches that come later are refused."""
+        """Nothing waits here: later batches are refused."""
 
     async def clear(self, entry: RegisteredTask) -> None:
         """Everything is in one store here."""
@@ -71,8 +71,8 @@ class AnalyzerRetention(Retention):
                 await self._memory(folder)
 
     async def _results(self) -> None:
-        """Deletes the results of batches that were published long ago, here and in the ledger. That
-        they were published is still known: the ledger is compared with it."""
+        """Deletes the results of batches that were published long ago, here and in the ledger. The
+        fact that they were published stays, because the ledger is compared with it."""
         await self._database.rows(
             "UPDATE batches SET published_at=$1 WHERE state='published' AND published_at=0",
             int(self._clock()),
@@ -86,9 +86,8 @@ class AnalyzerRetention(Retention):
             log("old results deleted", reports=len(gone))
 
     async def _memory(self, folder: Path) -> None:
-        """Deletes the replay memory of a key under which nothing can be opened any more: the key is
-        not active, so there will be no new task, and its tasks are archived, so they take no
-        batch."""
+        """Deletes the replay memory of a key that can no longer open anything: it is not active, so
+        there will be no new task, and its tasks are archived, so they accept no batch."""
         found = SEEN_FOLDER.fullmatch(folder.name)
         if found is None:
             return

@@ -32,14 +32,14 @@ class AnalyzerConfig(ServerConfig):
     ledger: str = "ledger.json"
     """Where every release is recorded."""
     budget: str = "10"
-    """ε in all, for a ledger that does not exist yet."""
+    """The total ε of a new ledger."""
     implausible: str = "mark"
-    """What becomes of a batch whose total honest clients would not send: mark (it is published
-    with a mark) or hold."""
+    """What to do with a batch whose total is implausible for honest clients: mark (publish it with
+    a mark) or hold."""
     result_days: int = 0
     """Published results and their counts are deleted after this number of days; 0: never."""
     confidence_percent: int = 95
-    """Of the intervals that are published."""
+    """The confidence of published intervals, in percent."""
     most_batch_mb: int = 2_097_152
     """Larger batches are refused, and so are those that do not fit on the disk."""
     parts: str = ""

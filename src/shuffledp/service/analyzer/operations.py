@@ -1,4 +1,4 @@
-"""What the analyzer's own routes take and answer."""
+"""Requests and responses of the analyzer's own routes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ DELIVER = Operation(
 DELIVER_PART = Operation(
     method="PUT",
     path="/batches/{batch}/{digest}/parts/{part}",
-    summary="Takes one part of a batch; the same again changes nothing",
+    summary="Accepts one part of a batch; repeating it changes nothing",
     who="shuffler",
     body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
     answers=dict.fromkeys((200, 201), json_object(state=STATE)),
@@ -114,7 +114,7 @@ DISCARD = Operation(
 RESTORE = Operation(
     method="POST",
     path="/ledger/restore",
-    summary="Writes the lines of published batches into a lost ledger again",
+    summary="Rewrites the entries of published batches in a lost ledger",
     who="operator",
     inside=True,
     answers={200: json_object(lines={"type": "integer"})},
@@ -216,7 +216,7 @@ LOG_TILE = Operation(
 LOG_CONSISTENCY = Operation(
     method="GET",
     path="/log/consistency/{first}",
-    summary="The head, and a path that shows that the log begins with an earlier one",
+    summary="The head, and a path that proves that the log extends an earlier one",
     answers={200: json_object(head=HEAD_SCHEMA, path=PATH_SCHEMA)},
     problems={404: ("log-place",)},
 )
@@ -237,7 +237,7 @@ LOG_INCLUSION = Operation(
 LOG_ENTRIES = Operation(
     method="GET",
     path="/log/entries/{first}",
-    summary="Entries of the log from a place on",
+    summary="Entries of the log, starting at a position",
     answers={
         200: json_object(
             entries={

@@ -52,14 +52,14 @@ class Publishing:
         self._pool = worker_pool(config.workers)
         self._spark = SparkOpening(config.spark_master) if config.engine == "spark" else None
         self._working: bytes | None = None
-        """The id of the batch that is counted or published at this moment."""
+        """The id of the batch that is being counted or published."""
         self.arrived = asyncio.Event()
         self.failing: dict[bytes, str] = {}
-        """Why a batch could not be published yet, in words, by the batch's id; b"" stands for the
+        """In words, why a batch could not be published yet, by the batch's id; b"" means the
         store."""
 
     def interrupt(self) -> None:
-        """Makes the opening of a batch end soon; it starts over after the next start."""
+        """Makes the opening of a batch stop soon; it starts again after a restart."""
         self._stop.set()
         if self._spark is not None:
             self._spark.interrupt()
@@ -87,7 +87,7 @@ class Publishing:
 
     async def _advance(self, batch: StoredBatch) -> None:
         """Takes a batch through its remaining states. If it must not be published it is held, with
-        the reason; if something else fails, the reason is shown and it is tried again later."""
+        the reason; if anything else fails, the reason is shown and the batch is retried later."""
         task = self._tasks.numbered(batch.task).task
         self._working = batch.id
         try:
@@ -125,7 +125,7 @@ class Publishing:
         )
 
     async def discard(self, batch: StoredBatch, reason: str) -> bool:
-        """Discards a batch and its messages; False if it is published, or worked on just now."""
+        """Discards a batch and its messages; False if it is published or in use."""
         if self._working == batch.id or not await self._store.discard(batch, reason):
             return False
         await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
@@ -148,7 +148,7 @@ class Publishing:
         if self._keys.destroyed(task.key.key_id):
             return BatchHeld(
                 "key-destroyed",
-                "The key of this batch was destroyed, so that it can never be opened; discard it.",
+                "The key of this batch was destroyed, so it can never be opened; discard it.",
             )
         return StateLost(
             "The file of this batch's key is missing; restore it from a copy, or discard the batch."
@@ -172,8 +172,8 @@ class Publishing:
         need = sum(count for number, count in found.items() if number in same_key)
         if memory.batches < need:
             raise StateLost(
-                f"The replay memory of key {key.key_id} holds {memory.batches:,} of the {need:,} "
-                "batches that were counted, so that copies cannot be told; bring its folder back, "
+                f"The replay memory of key {key.key_id} has {memory.batches:,} of the {need:,} "
+                "counted batches, so copies would not be recognised; bring its folder back, "
                 "or make a new key and new tasks and discard this batch."
             )
         return memory
@@ -212,7 +212,7 @@ class Publishing:
         self.note(batch.id, batch.state, batch.reports)
 
     def key_of(self, task: Task) -> PrivateKey | None:
-        """The private key of a task; None if it was destroyed or is another one."""
+        """The private key of a task; None if it was destroyed or differs."""
         return self._keys.holds(task.key)
 
     def note(self, batch_id: bytes, state: str, reports: int) -> None:
@@ -222,5 +222,5 @@ class Publishing:
 
 
 def _in_words(error: Exception) -> str:
-    """Why a batch waits, as everybody may read it: other errors may name paths of this machine."""
+    """Why a batch waits, in words for the public: other errors may name paths of this machine."""
     return str(error) if isinstance(error, QUOTED_ERRORS) else type(error).__name__

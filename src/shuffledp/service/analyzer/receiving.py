@@ -1,12 +1,11 @@
 """Deliveries from the shuffler: a manifest, then its parts, in any order and as often as needed.
 
-The manifest is sent again and again: the answer says which parts are still missing, until the batch
-is complete. A batch that is not complete may be replaced by another manifest, because the shuffler
-may have had to order it again; a complete one never.
-
-Every batch has a folder in the spool with its manifest and its parts. Where shuffler and analyzer
-share a bucket, the folder holds instead where the parts are and the key to open them, which is
-overwritten when the batch was counted.
+The shuffler sends the manifest repeatedly; the response says which parts are still missing, until
+the batch is complete. A batch that is not complete may be replaced by another manifest, because the
+shuffler may have had to order it again; a complete one is never replaced. Every batch has a folder
+in the spool with its manifest and its parts. If shuffler and analyzer share a bucket, the folder
+instead records where the parts are and the key that opens them, which is overwritten once the batch
+is counted.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES
 
 REFUSAL_STATUS = {"batch-size": 413}
-"""HTTP statuses of refused batches; 422 where none is named."""
+"""HTTP statuses of refused batches; 422 for all others."""
 MOST_ASKED = 4096
-"""Parts that one answer asks for."""
+"""The most parts that one response asks for."""
 CHECK_SECONDS = 20.0
-"""How long one request checks parts in a bucket: at least one, and then as many as it can."""
+"""How many seconds one request may check parts in a bucket; it checks at least one."""
 KEY_FILE, FOLDER_FILE, CHECKED_FILE = "key", "folder", "checked"
 FOLDER = re.compile(r"[0-9a-f]{32}/[0-9a-f]{16}", re.ASCII)
 KEPT = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})", re.ASCII)
@@ -67,7 +66,7 @@ class Inbox:
         self._bucket: Spool | None = open_spool(config.parts) if config.parts else None
 
     def folder(self, batch_id: bytes, digest: bytes) -> Path:
-        """Where a batch is kept until it is counted."""
+        """The folder of a batch until it is counted."""
         return self._spool / f"{batch_id.hex()}-{digest.hex()[:16]}"
 
     def begin(self, manifest: Manifest, shared: tuple[str, bytes] | None) -> None:
@@ -84,12 +83,12 @@ class Inbox:
             sync(self._spool)
 
     def moved(self, manifest: Manifest, shared: tuple[str, bytes]) -> bool:
-        """Whether the parts of a batch in the bucket are in another folder than they were."""
+        """Whether the parts of a batch in the bucket have moved to another folder."""
         place = self.folder(manifest.header.batch_id, manifest.digest) / FOLDER_FILE
         return place.exists() and place.read_text() != shared[0]
 
     def missing(self, manifest: Manifest) -> list[int]:
-        """The first parts that are not here yet."""
+        """The first missing parts."""
         folder = self.folder(manifest.header.batch_id, manifest.digest)
         found: list[int] = []
         for number in range(len(manifest.parts)):
@@ -131,7 +130,7 @@ class Inbox:
             yield data
 
     def where(self, batch_id: bytes, digest: bytes) -> tuple[Manifest, str, bytes | None]:
-        """(manifest, folder or URI of the parts, what they are encrypted under) of a batch."""
+        """(manifest, folder or URI of the parts, key that encrypts them) of a batch."""
         folder = self.folder(batch_id, digest)
         manifest, place = self._known_manifest(batch_id, digest), folder / FOLDER_FILE
         if not place.exists():
@@ -160,12 +159,12 @@ class Inbox:
         return open_part(sealed, key, manifest.header.batch_id, number)
 
     def manifest(self, batch_id: bytes, digest: bytes) -> Manifest | None:
-        """The manifest of a batch that is kept here."""
+        """The manifest of a stored batch."""
         file = self.folder(batch_id, digest) / MANIFEST_NAME
         return Manifest.from_bytes(file.read_bytes()) if file.exists() else None
 
     def remove(self, batch_id: bytes, digest: bytes) -> None:
-        """Removes a batch that was counted or given up: its key first."""
+        """Removes a batch that was counted or discarded, its key first."""
         folder = self.folder(batch_id, digest)
         erase(folder / KEY_FILE)
         place = folder / FOLDER_FILE
@@ -174,7 +173,7 @@ class Inbox:
         shutil.rmtree(folder, ignore_errors=True)
 
     def forget(self, batch_id: bytes, digest: bytes) -> None:
-        """Removes what is kept here of a manifest that was replaced. In a bucket, the parts of both
+        """Removes the files of a replaced manifest. In a bucket, the parts of both
         manifests are removed with the batch."""
         folder = self.folder(batch_id, digest)
         erase(folder / KEY_FILE)
@@ -186,7 +185,7 @@ class Inbox:
         return [(bytes.fromhex(name[1]), bytes.fromhex(name[2])) for name in names if name]
 
     def clear_runs(self) -> None:
-        """Removes what a killed process left of sorting a batch."""
+        """Removes what a killed process left behind while sorting a batch."""
         for run in self._spool.glob(f"{RUN_PREFIX}*"):
             run.unlink(missing_ok=True)
 
@@ -220,7 +219,7 @@ class Inbox:
 
 
 async def read_manifest(request: Request) -> Manifest:
-    """The manifest in a request; refuses one that is not what the path and the digest say."""
+    """The manifest in a request; refuses one that does not match the path and the digest."""
     batch, digest = request.path_params["batch"], request.headers.get("x-content-sha256", "")
     if not re.fullmatch("[0-9a-f]{32}", batch) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise Problem(
@@ -230,7 +229,7 @@ async def read_manifest(request: Request) -> Manifest:
         )
     body = await read_body(request, MOST_MANIFEST_BYTES)
     if hashlib.sha256(body).hexdigest() != digest:
-        raise Problem(422, "digest", "The manifest was damaged on its way; deliver it again.")
+        raise Problem(422, "digest", "The manifest was damaged in transit; deliver it again.")
     try:
         manifest = await asyncio.to_thread(Manifest.from_bytes, body)
     except TaskError as error:
@@ -252,7 +251,7 @@ def check_delivery(manifest: Manifest, task: Task) -> None:
 
 
 class Receiving:
-    """Takes manifests and parts, and notes when a batch is complete."""
+    """Accepts manifests and parts, and records when a batch is complete."""
 
     def __init__(self, inbox: Inbox, store: AnalyzerStore) -> None:
         self._inbox, self._store = inbox, store
@@ -261,7 +260,7 @@ class Receiving:
     async def begin(
         self, manifest: Manifest, task: int, shared: tuple[str, bytes] | None
     ) -> StoredBatch:
-        """The stored batch of a manifest, which is new, or is the one that is being received."""
+        """The stored batch of a manifest: a new one, or the one that is being received."""
         digest = manifest.digest
         async with self._lock:
             known = await self._store.find(manifest.header.batch_id)
@@ -283,8 +282,9 @@ class Receiving:
             return found
 
     async def advance(self, batch: StoredBatch, manifest: Manifest) -> list[int]:
-        """The parts that a batch still needs; notes that it is complete if there are none. A batch
-        in a bucket is checked part by part, and may need no parts while it is not complete yet."""
+        """The parts that a batch still needs; records that it is complete if there are none. A
+        batch in a bucket is checked part by part, and may need no parts while it is not complete
+        yet."""
         folder = self._inbox.folder(batch.id, batch.digest)
         if (folder / FOLDER_FILE).exists():
             try:
@@ -301,7 +301,8 @@ class Receiving:
         return missing
 
     async def _complete(self, batch: StoredBatch) -> None:
-        """Notes that a batch is complete, unless another manifest has replaced it meanwhile."""
+        """Records that a batch is complete, unless another manifest has replaced it in the
+        meantime."""
         async with self._lock:  # `begin` removes what it replaces
             if await self._store.complete(batch):
                 return
@@ -311,9 +312,9 @@ class Receiving:
             batch.state = known.state
 
     async def sweep(self) -> None:
-        """Removes what a killed process left: parts and keys of batches that are counted or over,
-        and of manifests that were replaced. A folder of an unknown batch stays: an older store may
-        have been restored, and these may be the only parts that are left."""
+        """Removes what a killed process left behind: parts and keys of finished batches and of
+        replaced manifests. A folder of an unknown batch stays: an older store may have been
+        restored, and these may be the only copies."""
         await asyncio.to_thread(self._inbox.clear_runs)
         for batch_id, digest in await asyncio.to_thread(self._inbox.kept):
             batch = await self._store.find(batch_id)
@@ -353,7 +354,7 @@ class Receiving:
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
-    """Turns a full disk into `StorageUnavailable`, whose answer says no path of this machine."""
+    """Turns a full disk into `StorageUnavailable`, whose response names no path of this machine."""
     try:
         yield
     except (OSError, ParameterError):

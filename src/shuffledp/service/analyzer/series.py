@@ -1,4 +1,4 @@
-"""Results of a series of tasks, by date: as JSON, as CSV and as a page, for everybody."""
+"""Results of a series of tasks, by date: as JSON, as CSV and as a page, for anyone."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Results = Callable[[RegisteredTask], Awaitable[tuple[list[dict[str, Any]], int]]
 
 
 async def take_place(transaction: Transaction, task: Task) -> None:
-    """Stores which task has this place in its series, when the task is registered; refuses a second
-    task for one place, so that what a page shows for a date cannot be replaced or doubled."""
+    """Stores the task's position in its series when the task is registered; refuses a second task
+    for the same position, so that a page's result for a date cannot be replaced or duplicated."""
     if task.series is None:
         return
     row = (bytes.fromhex(task.series_id), task.series.place, task.id)
@@ -47,11 +47,11 @@ class SeriesResults:
         self._results: Results
 
     def open(self, tasks: TaskRegistry, results: Results) -> None:
-        """Gives it the registered tasks, and where their results come from."""
+        """Sets the registered tasks and the source of their results."""
         self._tasks, self._results = tasks, results
 
     def routes(self) -> list[Served]:
-        """What everybody may ask."""
+        """The public routes."""
         return [
             Served(operations.SERIES, self.answer_page),
             Served(operations.SERIES_RESULTS, self.answer_json),

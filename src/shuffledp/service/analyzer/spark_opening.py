@@ -14,7 +14,7 @@ from shuffledp.tasks.task import Task
 
 
 class SparkOpening:
-    """A Spark session, which begins with the first batch and ends with this process."""
+    """A Spark session, which starts with the first batch and ends with this process."""
 
     def __init__(self, master: str) -> None:
         """An empty `master` means all cores of this machine."""
@@ -30,8 +30,9 @@ class SparkOpening:
         key: PrivateKey,
         memory: ReplayMemory,
     ) -> Tally:
-        """What is inside a batch whose parts are in a folder or bucket that every worker sees, as
-        it does the replay memory. `secret` is what the parts are encrypted under, if they are."""
+        """The contents of a batch whose parts, like the replay memory, are in a folder or bucket
+        that every worker sees. `secret` is the key that encrypts the parts, if they are
+        encrypted."""
         from shuffledp.engines.spark.batch_files import part_files
         from shuffledp.engines.spark.batch_jobs import open_remembering
         from shuffledp.engines.spark.sessions import session

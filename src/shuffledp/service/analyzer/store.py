@@ -1,4 +1,4 @@
-"""The batches that the analyzer stores, and what it remembers of its ledger.
+"""The batches that the analyzer stores, and what it remembers about its ledger.
 
 received → counted → published
     └─────────┴────→ held, with a reason;  all but published ones → discarded, with a reason
@@ -34,13 +34,13 @@ BATCH_COLUMNS = (
     "reason",
 )
 UNFINISHED = "('received', 'counted')"
-"""States in which the analyzer goes on by itself."""
+"""States in which the analyzer continues automatically."""
 LEDGER_SPENT, LEDGER_HEAD = "ledger spent", "ledger head"
-"""What the ledger had spent, and the hash of its newest line, when it was last looked at."""
+"""What the ledger had spent, and the hash of its newest entry, when it was last checked."""
 
 
 class LedgerFacts(NamedTuple):
-    """What the store remembers of the ledger."""
+    """What the store remembers about the ledger."""
 
     spent: Fraction = Fraction(0)
     head: str | None = None
@@ -79,7 +79,7 @@ class StoredBatch:
 
     @property
     def forgotten(self) -> bool:
-        """Whether its result was published, and deleted when it was old."""
+        """Whether its result was published and later deleted because of its age."""
         return self.state == "published" and self.result is None
 
     @property
@@ -101,7 +101,7 @@ class AnalyzerStore:
         return rows[0] if rows else None
 
     async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
-        """Stores a batch whose parts are to come; False if there is one of this id."""
+        """Stores a batch whose parts will follow; False if its id exists."""
 
         async def store(transaction: Transaction) -> bool:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
@@ -134,7 +134,7 @@ class AnalyzerStore:
 
     async def complete(self, batch: StoredBatch) -> bool:
         """Stores that all parts of a batch are here: receiving → received. False, and nothing is
-        stored, if another manifest has replaced it or it is complete already."""
+        stored, if another manifest has replaced it or it is already complete."""
         done = await self._database.rows(
             "UPDATE batches SET state='received' WHERE id=$1 AND digest=$2 AND state='receiving' "
             "RETURNING 1",
@@ -180,7 +180,7 @@ class AnalyzerStore:
         return bool(rows and rows[0][0])
 
     async def ledger_facts(self) -> LedgerFacts:
-        """What the ledger said when it was last looked at."""
+        """The ledger's state when it was last checked."""
         rows = await self._database.rows("SELECT name, value FROM facts")
         found: dict[str, str] = {row[0]: row[1] for row in rows}
         if LEDGER_SPENT not in found:
@@ -188,7 +188,7 @@ class AnalyzerStore:
         return LedgerFacts(Fraction(found[LEDGER_SPENT]), found.get(LEDGER_HEAD), used=True)
 
     async def note_ledger(self, spent: Fraction, head: str) -> None:
-        """Stores what the ledger has spent, and the hash of its newest line."""
+        """Stores what the ledger has spent, and the hash of its newest entry."""
 
         async def store(transaction: Transaction) -> None:
             for name, value in ((LEDGER_SPENT, str(spent)), (LEDGER_HEAD, head)):
@@ -242,7 +242,7 @@ class AnalyzerStore:
         batch.state, batch.reason, batch.tally = "held", reason, None
 
     async def discard(self, batch: StoredBatch, reason: str) -> bool:
-        """Discards a batch and what was found in it; False if it was published meanwhile."""
+        """Discards a batch and its tally; False if it was published in the meantime."""
 
         async def store(transaction: Transaction) -> bool:
             found = await transaction.rows("SELECT state FROM batches WHERE id=$1", batch.id)

@@ -1,4 +1,4 @@
-"""The public log of tasks: every task that was ever registered here, in order, for everybody.
+"""The public log of tasks: every task that was ever registered here, in order.
 
 An entry is stored in the transaction that registers its task, and never changed or deleted. The
 tree over all entries is kept in memory, and grows from what is stored.
@@ -31,7 +31,7 @@ PLACE = re.compile("[0-9]{1,16}", re.ASCII)
 
 
 class TaskLog:
-    """The log in a database, and what is served of it."""
+    """The log in a database, and its routes."""
 
     _database: Database
     _key: SigningKey
@@ -47,7 +47,7 @@ class TaskLog:
         self._places: dict[bytes, int] = {}
 
     def open(self, database: Database, key: SigningKey) -> None:
-        """Gives the log its store and the key that signs it."""
+        """Sets the log's store and the key that signs it."""
         self._database, self._key = database, key
 
     async def append(
@@ -63,14 +63,15 @@ class TaskLog:
         )
 
     async def head(self) -> Head:
-        """The log as it is now, signed."""
+        """The current head of the log, signed."""
         await self._grow()
         size = len(self._tree)
         return Head.sign(self._key, size, self._tree.root(size))
 
     async def checkpoint(self) -> Checkpoint:
-        """The log as it is now, as a note that the log and its witnesses have signed. Witnesses are
-        asked once per size, and again after a minute if one of them did not answer."""
+        """The current head of the log as a note that the log and its witnesses have signed.
+        Witnesses are asked once per size, and again after a minute if one of them did not
+        answer."""
         async with self._cosigning:
             await self._grow()
             size = len(self._tree)
@@ -87,7 +88,7 @@ class TaskLog:
             return plain.with_signatures(lines)
 
     async def _grow(self) -> None:
-        """Adds what was stored since to the tree."""
+        """Adds newly stored entries to the tree."""
         rows = await self._database.rows(
             "SELECT place, task, entry FROM task_log WHERE place >= $1 ORDER BY place",
             len(self._tree),
@@ -101,7 +102,7 @@ class TaskLog:
     # routes
 
     def routes(self) -> list[Served]:
-        """What everybody may ask."""
+        """The public routes."""
         return [
             Served(operations.LOG_HEAD, self.answer_head),
             Served(operations.LOG_CHECKPOINT, self.answer_checkpoint),
@@ -130,7 +131,7 @@ class TaskLog:
         return Response(found, headers=headers, media_type="application/octet-stream")
 
     async def answer_consistency(self, request: Request) -> Response:
-        """The head, and the path that shows that the log begins with an earlier one."""
+        """The head, and the path that proves that the log extends an earlier one."""
         head = await self.head()
         first = self._place(request, "first", head.size)
         path = self._tree.consistency(first, head.size)
@@ -146,7 +147,9 @@ class TaskLog:
             index = size
         if index >= size:
             raise Problem(
-                404, "task-unlogged", "The log of this size holds no such task; register it first."
+                404,
+                "task-unlogged",
+                "The log of this size does not contain this task; register it first.",
             )
         entry = self._shown(index)
         answer: dict[str, Any] = {
@@ -159,13 +162,14 @@ class TaskLog:
         return JSONResponse(answer)
 
     async def answer_entries(self, request: Request) -> Response:
-        """Entries from a place on: ids of tasks, with the collector's keys and signatures."""
+        """Entries starting at a position: ids of tasks, with the collector's keys and
+        signatures."""
         first = self._place(request, "first", (await self.head()).size)
         last = min(first + MOST_ENTRIES, len(self._entries))
         return JSONResponse({"entries": [self._shown(index) for index in range(first, last)]})
 
     def _shown(self, index: int) -> dict[str, str]:
-        """An entry as JSON holds it."""
+        """An entry as JSON."""
         entry = self._entries[index]
         return {
             "task": entry[:KEY_BYTES].hex(),

@@ -28,7 +28,7 @@ def witness_of(text: str) -> tuple[VerifierKey, str]:
 
 
 class Witnesses:
-    """Asks witnesses for cosignatures; what a witness does not give is left out."""
+    """Asks witnesses for cosignatures; those that do not answer are left out."""
 
     def __init__(self, texts: tuple[str, ...], transport: httpx2.AsyncBaseTransport | None = None):
         self._witnesses = [witness_of(text) for text in texts]

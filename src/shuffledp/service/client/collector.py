@@ -17,7 +17,7 @@ from shuffledp.tasks.task import Task
 
 TOKENS_PER_REQUEST = 10_000
 CALL_SECONDS = 300
-"""Registering a task takes as long as verifying it."""
+"""Seconds to wait: registering a task takes as long as verifying it."""
 
 
 def call(
@@ -44,7 +44,7 @@ def call(
             f"{url} does not answer ({type(error).__name__}); is it running?"
         ) from None
     except httpx2.InvalidURL:
-        raise Unreachable(f"{url} is not a URL; give one like http://127.0.0.1:8801.") from None
+        raise Unreachable(f"{url} is not a URL; use one like http://127.0.0.1:8801.") from None
     finally:
         run_blocking(used.close())
     if answer.status_code >= 400:
@@ -79,7 +79,7 @@ def register_everywhere(
     task: Task, servers: Mapping[str, str], tokens: Mapping[str, str], key: SigningKey
 ) -> dict[str, bool]:
     """Registers a task at the issuer, if it has one, at the analyzer and then at the shuffler, each
-    by its URL and with its own token; says at which of them it was new."""
+    by its URL and with its own token; returns where it was new."""
     roles = (*(() if task.issuer is None else ("issuer",)), "analyzer", "shuffler")
     return {role: register(task, servers[role], tokens[role], key) for role in roles}
 

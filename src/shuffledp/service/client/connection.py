@@ -2,7 +2,7 @@
 
 `AsyncConnection` awaits the network. `BlockingConnection` has the same methods, but none of them
 ever suspends, so `run_blocking` can run such a coroutine to its end in an ordinary call: without an
-event loop, in the caller's thread, with Ctrl-C as usual, and also inside a notebook's running loop.
+event loop, in the caller's thread, with Ctrl-C as usual, and even inside a notebook's running loop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @lru_cache(maxsize=1)
 def trusted_certificates() -> ssl.SSLContext:
-    """The certificates that clients trust, read once: reading takes longer than encrypting."""
+    """The certificates that clients trust, read only once because that is slow."""
     return httpx2.create_ssl_context()
 
 
@@ -62,7 +62,7 @@ class Connection(ABC):
 
     @abstractmethod
     async def compute(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Calls a function that computes for long or writes to a disk."""
+        """Calls a function that takes long to compute or writes to a disk."""
 
     @abstractmethod
     async def close(self) -> None:

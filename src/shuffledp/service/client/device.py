@@ -1,9 +1,8 @@
-"""What a device remembers: its reports, the ε that they cost, exactly, and the keys it has seen.
-
-One JSON file in the outbox, changed under a lock, and on disk before a report leaves: tasks and
+"""What a device remembers: its reports, their exact cost in ε, and the keys it has seen. It is one
+JSON file in the outbox, changed under a lock and on disk before a report leaves, so all tasks and
 programs that use the same outbox share one budget. If the file is lost while the outbox shows that
-reports were sent, nothing more is sent until a person decides to start over. What the reports were
-for can be wiped at any time; what they cost, and when, stays, so that the budget holds.
+reports were sent, nothing more is sent until a person decides to start over. The purpose of reports
+can be wiped at any time; their cost and time stay, so that the budget holds.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Wiped(NamedTuple):
     """What was wiped, and what had to stay."""
 
     reports: int
-    """Of which only ε and the time are left."""
+    """Reports of which only ε and the time are left."""
     waiting: int
     """Reports that wait to be sent."""
     tasks: int
@@ -89,12 +88,12 @@ class Device:
         *,
         shuffler: str = "",
     ) -> None:
-        """Records what a report costs, durably, and then has it stored; once for each report,
-        however often it is sent. `shuffler` is where it goes, if not where the task says.
+        """Durably records what a report costs and then has it stored, once per report, however
+        often it is sent. `shuffler` overrides the task's shuffler.
 
         Ensures: raises `PolicyRefused` and records nothing if it is more than the policy allows,
-        also when several programs ask at the same time. If `store` finds that the task was answered
-        meanwhile, the charge is taken back.
+        even if several programs ask at the same time. If `store` finds that the task was answered
+        in the meantime, the charge is undone.
         """
         with self._locked():
             record = self._read()
@@ -129,7 +128,7 @@ class Device:
         same = _sum(charge for charge in record.charges if charge.task == task.id.hex())
         if same + cost > policy.most_epsilon_per_task:
             raise PolicyRefused(
-                f"This device has spent ε = {show(same)} on this task and allows "
+                f"This device has spent ε = {show(same)} on this task, and your policy allows "
                 f"{show(policy.most_epsilon_per_task)} per task; do not answer it again, or raise "
                 "most_epsilon_per_task in your policy."
             )
@@ -148,9 +147,9 @@ class Device:
     def trust(
         self, shuffler: str, task: Task, signers: Mapping[str, bytes], policy: ClientPolicy
     ) -> None:
-        """Compares the key that a task is encrypted for, and those that have signed it, with the
-        ones that were first seen at this shuffler, and remembers the first ones; what a policy
-        names keys for is decided already."""
+        """Trust on first use: compares a task's encryption key and signing keys with those first
+        seen at this shuffler, and remembers the first ones. Keys named in a policy were checked
+        before."""
         given = {} if policy.analyzer_keys else {ENCRYPTION: task.key.raw.hex()}
         given |= {
             role: key.hex() for role, key in signers.items() if not policy.signing_keys.get(role)
@@ -164,7 +163,7 @@ class Device:
             fresh = {name: key for name, key in given.items() if name not in known}
             if fresh:
                 _LOGGER.warning(
-                    "This device trusts these keys from now on, because they came first (%s); "
+                    "This device trusts these keys from now on (trust on first use: %s); "
                     "compare them with what the operators publish, or name the right keys in your "
                     "policy.",
                     "; ".join(f"{KEY_NAMES[name]} {key}" for name, key in fresh.items()),
@@ -172,7 +171,7 @@ class Device:
                 self._write(_Record(record.charges, record.keys | {shuffler: known | fresh}))
 
     def charges(self) -> list[Charge]:
-        """All reports that were paid for, oldest first."""
+        """All charged reports, oldest first."""
         return self._read().charges
 
     def keys(self) -> dict[str, dict[str, str]]:
@@ -210,7 +209,7 @@ class Device:
         return bool(charge.task) and (self._folder / f"{charge.task}.report").exists()
 
     def wipe(self, *, keys: bool = False) -> Wiped:
-        """Forgets what reports were for: questions, names, addresses, ids, and the one-time tokens
+        """Deletes what reports were for: questions, names, addresses, ids, and the one-time tokens
         of tasks that have expired; with `keys` also the keys that were remembered.
 
         Ensures: what every report cost, and when, stays, so that the budget holds. The ids of tasks
@@ -237,15 +236,16 @@ class Device:
         )
 
     def tokens(self) -> list[str]:
-        """The ids of the tasks for which one-time tokens are kept, which are secret themselves."""
+        """The ids of the tasks for which one-time tokens are stored; the tokens themselves are
+        secret."""
         return tokens_kept(self._folder)
 
     def begin_anew(self) -> None:
-        """Begins an empty record where one was lost; refuses if there is one."""
+        """Starts an empty record after the old one was lost; refuses if there is one."""
         with self._locked():
             if self._file.exists():
                 raise PolicyRefused(
-                    f"{self._file} is there; it is only replaced if you remove it yourself first."
+                    f"{self._file} exists; remove it yourself first if you want to replace it."
                 )
             self._write(_Record([], {}))
 
@@ -308,7 +308,7 @@ class Device:
 
 
 def _about(task: Task, shuffler: str) -> dict[str, Any]:
-    """What a person is told later about a report."""
+    """The description of a report that the person can read later."""
     return {
         "name": task.name,
         "question": task.question,
@@ -319,7 +319,7 @@ def _about(task: Task, shuffler: str) -> dict[str, Any]:
 
 
 def _wiped(charge: Charge, now: int) -> Charge:
-    """A charge of which only what the budget needs is left."""
+    """A charge reduced to what the budget needs."""
     task = charge.task if now < charge.expires else ""
     return replace(charge, report="", task=task, about=None)
 
@@ -327,7 +327,7 @@ def _wiped(charge: Charge, now: int) -> Charge:
 def _other_key(name: str, shuffler: str, key: str) -> PolicyRefused:
     option = "analyzer_keys" if name == ENCRYPTION else "signing_keys"
     return PolicyRefused(
-        f"This task comes with another key than this device has remembered for {shuffler}: "
+        f"This task has a different key from the one this device has remembered for {shuffler}: "
         f"{KEY_NAMES[name]} is said to be {key}; ask the operator whether it is theirs now, and if "
         f"so name it under {option} in your policy."
     )

@@ -1,9 +1,10 @@
 """Finding the tasks that a shuffler takes reports for: directly, or through a relay, so that the
-shuffler learns neither who looks nor, with an address, for what.
+shuffler does not learn the address of the device that looks.
 
     TaskFinder(shuffler, relay=relay, gateway=earlier.gateway).now(series=earlier.series_id)
 
-The list is not trusted: a task is identified by its hash and holds its own name, dates and series.
+The list is not trusted: a task is identified by its hash and contains its own name, dates and
+series.
 """
 
 from __future__ import annotations
@@ -45,22 +46,22 @@ Listed = dict[str, Any]
 
 @dataclass(frozen=True)
 class TaskFinder:
-    """Asks a server for its open tasks; the shuffler through a relay, where one is named."""
+    """Asks a server for its open tasks; a shuffler through a relay, if one is named."""
 
     server: str
     _: KW_ONLY
     relay: str = ""
     gateway: GatewayKey | None = None
-    """The key of the shuffler's gateway: from a task that is there already, or from the collector;
-    never from the relay, which could read everything if it supplied the key."""
+    """The key of the shuffler's gateway, from an earlier task or from the collector; never from the
+    relay, which could read everything if it supplied the key."""
     transport: httpx2.BaseTransport | None = None
     """Replaces the network in tests."""
 
     def __post_init__(self) -> None:
         if self.relay and self.gateway is None:
             raise ParameterError(
-                "Through a relay the gateway's key must come from elsewhere, or the relay could "
-                "replace it; give the key that the collector has published (--gateway-key) or a "
+                "With a relay, the gateway's key must come from another source, or the relay could "
+                "replace it; pass the key that the collector has published (--gateway-key) or a "
                 "task of this shuffler that you have (--task)."
             )
         if self.gateway is not None and not self.relay:
@@ -72,14 +73,14 @@ class TaskFinder:
         _check_url(self.relay or self.server)
 
     def open(self, name: str = "", series: str | None = None) -> list[Listed]:
-        """The tasks that are open now or will be, by date: those whose names begin so, or those of
-        one series, by its id or its whole name."""
+        """The tasks that are or will be open, by date; only those whose names begin with a text, or
+        those of one series, by its id or full name."""
         try:
             data = answer_json(self._ask("/current"))
             _LIST.check(data, "list")
         except ParameterError:
             raise ParameterError(
-                f"{self.server} gives no list of open tasks; is this a shuffler's URL?"
+                f"{self.server} returned no list of open tasks; is this a shuffler's URL?"
             ) from None
         found: list[Listed] = [one for one in data["tasks"] if one["name"].startswith(name)]
         return [one for one in found if series is None or _belongs(one, series)]
@@ -137,7 +138,7 @@ def _check_url(text: str) -> None:
     except httpx2.InvalidURL:
         good = False
     if not good:
-        raise ParameterError(f"{text} is not a URL; give one like https://shuffler.example.")
+        raise ParameterError(f"{text} is not a URL; use one like https://shuffler.example.")
 
 
 def _belongs(one: Listed, series: str) -> bool:

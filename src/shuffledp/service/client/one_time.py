@@ -1,8 +1,7 @@
 """The one-time token of a task on a device: blinded, signed by the issuer, unblinded, and kept
-until the report that carries it is acknowledged.
-
-What the device asks the issuer to sign is stored before it is sent. After an interruption the same
-request is sent again, and gets the same answer: a second request would be refused.
+until the report that carries it is acknowledged. The request to the issuer is stored before it is
+sent. After an interruption the same request is sent again and gets the same response; a different
+one would be refused.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from shuffledp.tasks.tokens import TOKEN_PREFIX, TaskToken, TokenRequest, task_c
 
 
 class OneTimeToken:
-    """The token of one task, in a file beside the device's reports: `<id>.token`."""
+    """The token of one task, in a file next to the device's reports: `<id>.token`."""
 
     def __init__(self, task: Task, enrolment: str, folder: Path) -> None:
         assert task.issuer is not None
@@ -29,7 +28,7 @@ class OneTimeToken:
         self._enrolment = enrolment
 
     def text(self) -> str | None:
-        """The token, as the shuffler takes it; None if the issuer has not signed it yet."""
+        """The token for the shuffler; None if the issuer has not signed it yet."""
         return self._read().get("token")
 
     def signing_request(self) -> DeviceRequest:
@@ -76,7 +75,7 @@ class OneTimeToken:
         self._file.with_suffix(".token.lock").unlink(missing_ok=True)
 
     def _until(self) -> dict[str, str]:
-        """Until when the token is of use."""
+        """When the token expires."""
         return {"expires": str(self._task.expires)}
 
     def _made(self, data: dict[str, str]) -> TokenRequest:
@@ -107,14 +106,14 @@ def tokens_kept(folder: Path) -> list[str]:
 
 
 def forget_expired(folder: Path, now: int) -> None:
-    """Removes the tokens of tasks that nobody can answer any more and for which no report waits."""
+    """Removes the tokens of tasks that can no longer be answered and for which no report waits."""
     for file in folder.glob("*.token"):
         if file.with_suffix(".report").exists():
             continue
         try:
             expires = int(json.loads(file.read_text("utf-8"))["expires"])
         except (OSError, ValueError, TypeError, LookupError):
-            continue  # what cannot be read is not thrown away: a task may still need it
+            continue  # unreadable files are kept: a task may still need them
         if expires + CLOCK_SECONDS <= now:  # the shuffler takes late reports
             file.unlink(missing_ok=True)
             file.with_suffix(".token.lock").unlink(missing_ok=True)

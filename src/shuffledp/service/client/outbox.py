@@ -23,8 +23,8 @@ class Outbox:
         """Raises `AlreadyAnswered` if there is a report for this task, acknowledged or not."""
         if self._file(task_id, "done").exists() or self._file(task_id, "report").exists():
             raise AlreadyAnswered(
-                "This device has answered this task already; a second value would weaken the "
-                "guarantee: send what is stored again with `resume` instead."
+                "This device has already answered this task; a second value would weaken the "
+                "guarantee. If the report was not sent yet, `resume` sends it."
             )
 
     def store(self, task_id: bytes, body: bytes) -> None:
@@ -46,7 +46,7 @@ class Outbox:
         sync(self.path)
 
     def stored(self, task_id: bytes) -> bytes | None:
-        """The encrypted report that was not acknowledged yet; None if there is none."""
+        """The encrypted report that is not yet acknowledged; None if there is none."""
         file = self._file(task_id, "report")
         return file.read_bytes() if file.exists() else None
 

@@ -35,9 +35,9 @@ class ClientPolicy:
     """The limits of one device."""
 
     most_epsilon_per_task: Fraction = MOST_EPSILON_PER_TASK
-    """All reports for one task together cost no more than this."""
+    """The most ε for all reports for one task together."""
     most_epsilon_per_period: Fraction = MOST_EPSILON_PER_PERIOD
-    """All reports of `period_days` days together, for whatever tasks, cost no more than this."""
+    """The most ε for all reports within `period_days` days, for any tasks."""
     period_days: int = PERIOD_DAYS
     least_users: int = LEAST_USERS
     """The smallest number of reports among which this one may hide."""
@@ -57,7 +57,7 @@ class ClientPolicy:
     witnesses: tuple[str, ...] = ()
     """Verifier keys (name+id+key, of type 4) of witnesses of the log of tasks."""
     least_witnesses: int = 0
-    """How many of `witnesses` must have cosigned the log that holds a task."""
+    """How many of `witnesses` must have cosigned the log that contains a task."""
 
     def __post_init__(self) -> None:
         try:
@@ -76,7 +76,7 @@ class ClientPolicy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ClientPolicy:
-        """The policy in a JSON object; what it does not say has its default."""
+        """The policy in a JSON object; missing fields have their defaults."""
         known = {field.name for field in fields(cls)}
         if not isinstance(data, Mapping) or data.keys() - known:
             raise ParameterError(f"A policy is a JSON object with: {', '.join(sorted(known))}.")
@@ -113,10 +113,10 @@ class ClientPolicy:
         except (ValueError, RecursionError) as error:
             if isinstance(error, ParameterError):
                 raise
-            raise ParameterError(f"The policy {path} holds no valid JSON; correct it.") from None
+            raise ParameterError(f"The policy {path} is not valid JSON; correct it.") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The policy as JSON holds it."""
+        """The policy as a JSON object."""
         data = asdict(self)
         for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
             data[name] = str(data[name])
@@ -129,14 +129,14 @@ class ClientPolicy:
         protocol = task.protocol
         if protocol.epsilon > self.most_epsilon_per_task:
             raise PolicyRefused(
-                f"This task costs ε = {show(protocol.epsilon)} and this device allows "
+                f"This task costs ε = {show(protocol.epsilon)}, but this device allows "
                 f"{show(self.most_epsilon_per_task)} per task; ask the collector for a task with a "
                 "smaller ε, or raise most_epsilon_per_task in your policy."
             )
         if protocol.users < self.least_users:
             raise PolicyRefused(
-                f"This task hides your value among {counted(protocol.users, 'user')} and this "
-                f"device asks for {self.least_users:,}; ask the collector for a task with more "
+                f"This task hides your value among {counted(protocol.users, 'user')}, but this "
+                f"device requires {self.least_users:,}; ask the collector for a task with more "
                 "users, or lower least_users in your policy."
             )
         if task.repeat and not self.allow_repeat:
@@ -169,7 +169,7 @@ class ClientPolicy:
         for role, allowed in self.signing_keys.items():
             if allowed and keys[role].hex() not in allowed:
                 raise PolicyRefused(
-                    f"This task is signed with another key of the {role} than your policy names; "
+                    f"This task is signed with a key of the {role} that your policy does not name; "
                     f"ask the {role}'s operator for their signing key, and add it to signing_keys "
                     f"if it is this one: {keys[role].hex()}."
                 )

@@ -1,5 +1,5 @@
-"""Requests to the shuffler through a relay (Oblivious HTTP, RFC 9458): the relay sees the device's
-address and nothing else, the shuffler everything but the address."""
+"""Requests to the shuffler through a relay (Oblivious HTTP, RFC 9458): the relay sees only the
+device's address, the shuffler everything but the address."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from shuffledp.tasks.task import MOST_TASK_BYTES, Task
 T = TypeVar("T")
 P = ParamSpec("P")
 REQUEST_MULTIPLE = 512
-"""Requests are padded to a multiple of this; everything in them has a length that follows from the
-task, so that all devices of a task send the same number of bytes."""
+"""Requests are padded to a multiple of this. All lengths in them follow from the task, so all
+devices of a task send the same number of bytes."""
 MOST_RELAYED_BYTES = MOST_TASK_BYTES + (64 << 10)
 PASSED = ("authorization", "content-type", "if-none-match")
 
@@ -60,7 +60,7 @@ class RelayedConnection(Connection):
         )
         opened = _open(answer, context)
         if len(opened.content) > most:
-            raise AnswerTooLong(f"An answer has at most {most:,} bytes.")
+            raise AnswerTooLong(f"The response is longer than {most:,} bytes.")
         return opened
 
     async def sleep(self, seconds: float) -> None:
@@ -95,7 +95,7 @@ def _open(answer: httpx2.Response, context: HpkeContext) -> httpx2.Response:
     if answer.status_code >= 400:
         return answer
     if answer.status_code != 200:
-        raise httpx2.RemoteProtocolError("The relay gave no answer of the gateway.")
+        raise httpx2.RemoteProtocolError("The relay returned no response from the gateway.")
     try:
         found = read_response(open_answer(context, answer.content))
     except (TaskError, ParameterError):

@@ -50,7 +50,7 @@ Transport = TypeVar("Transport", httpx2.BaseTransport, httpx2.AsyncBaseTransport
 
 def new_report_id(token: str) -> bytes:
     """A fresh report id, whose first half is that of the token's hash. The shuffler stores both in
-    one table: they then lie in one page of its disk, which saves half the writes."""
+    one table: they then lie in one page of its disk, which halves the writes."""
     half = REPORT_ID_BYTES // 2
     return spent_name(token)[:half] + os.urandom(half)
 
@@ -58,30 +58,30 @@ def new_report_id(token: str) -> bytes:
 async def fetch_proof(
     connection: Connection, shuffler: str, task_id: bytes, retries: Retries
 ) -> TaskProof:
-    """The proof that a task is signed and in the public log, as the shuffler gives it; only its
-    form is checked. Raises `Unreachable`, or `Refused` if the shuffler has none."""
+    """The proof that a task is signed and in the public log, from the shuffler; only its form is
+    checked. Raises `Unreachable`, or `Refused` if the shuffler has none."""
     request = DeviceRequest(
         method="GET",
         server=shuffler,
         path=f"/tasks/{task_id.hex()}/proof",
         headers={},
         most=MOST_PROOF_BYTES,
-        unreachable=f"{shuffler} did not give the proof of this task; nothing was sent: try again "
-        "later.",
+        unreachable=f"{shuffler} did not return the proof of this task; nothing was sent: try "
+        "again later.",
         refused="",
     )
     try:
         return TaskProof.from_json(await retries.send(connection, request))
     except Refused as refused:
         raise Refused(
-            "The shuffler gives no proof that this task is in the public log of tasks; nothing was "
+            "The shuffler has no proof that this task is in the public log of tasks; nothing was "
             "sent: tell the collector.",
             refused.status,
         ) from None
 
 
 class _Sender(Generic[Transport]):
-    """What `Client` and `AsyncClient` do, as coroutines."""
+    """The common part of `Client` and `AsyncClient`, as coroutines."""
 
     def __init__(
         self,
@@ -200,15 +200,15 @@ class _Sender(Generic[Transport]):
         self.device.check(self.task, self.policy)
 
     def _verify(self) -> None:
-        """Proves the certificate again, once. It comes after the signatures, so that only a party
-        that signs tasks can keep a device busy."""
+        """Proves the certificate again, once. This happens after checking the signatures, so that
+        only a party that signs tasks can keep a device busy."""
         with time_limit(VERIFY_SECONDS, "Verifying this task"):
             self.task.verify()
         self._verified = True
 
     def _accept(self, proof: TaskProof) -> None:
-        """Raises `ProofError` or `PolicyRefused` unless everybody else is asked the same task, as
-        far as this device's keys can tell."""
+        """Raises `ProofError` or `PolicyRefused` unless everyone gets the same task, as far as this
+        device can verify with its keys."""
         proof.check(self.task.id)
         self.policy.check_signers(proof.keys)
         self.policy.check_witnesses(proof)
@@ -216,7 +216,7 @@ class _Sender(Generic[Transport]):
         self._proof, self._proved = proof, True
 
     def _encrypt(self, value: Any) -> bytes:
-        """The encrypted report of a value, paid for and stored before it is sent.
+        """The encrypted report of a value, charged and stored before it is sent.
 
         Requires: the task was checked, its proof accepted and its certificate proved.
         """

@@ -1,5 +1,4 @@
-"""Reads and checks the public log of tasks: is it one list, signed and append-only, and what is in
-it?"""
+"""Reads the public log of tasks and checks that it is one signed, append-only list."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Log:
-    """The whole log of an analyzer, every entry and the head of which were checked."""
+    """The whole log of an analyzer, with its head and every entry checked."""
 
     def __init__(self, analyzer: str) -> None:
         """Reads the log; raises `ProofError` unless the entries are signed and are those of the
@@ -77,7 +76,7 @@ class Log:
                 bytes.fromhex(data.pop(name)) for name in ("shuffler_key", "shuffler_signature")
             )
         except (KeyError, ValueError, TypeError):
-            raise ProofError("form", "The shuffler's answer is no witnessed head.") from None
+            raise ProofError("form", "The shuffler's response is not a witnessed head.") from None
         head = Head.from_dict(data)
         head.check()
         if not signed(key, signature, head_text(SHUFFLER, head.log_key, head.size, head.root)):
@@ -86,7 +85,7 @@ class Log:
         return key
 
     def tasks(self, each: Callable[[], None] = lambda: None) -> list[Task | None]:
-        """The task of every entry; None where the analyzer gives its text no more."""
+        """The task of every entry; None if the analyzer no longer has its text."""
         found: list[Task | None] = []
         for entry in self.entries:
             found.append(self._task(entry.task_id))
@@ -102,8 +101,8 @@ class Log:
 
 
 def same_questions(tasks: list[Task | None]) -> dict[int, list[int]]:
-    """For each place, the other places where the same question can be answered at the same time: a
-    task of somebody's own might be among them."""
+    """For each position, the other positions with the same question at the same time; one of them
+    might be a task made for a single victim."""
     found: dict[int, list[int]] = {}
     for place, task in enumerate(tasks):
         for other, known in enumerate(tasks[:place]):
@@ -120,7 +119,7 @@ def same_questions(tasks: list[Task | None]) -> dict[int, list[int]]:
 
 
 def _entry(data: object) -> Entry:
-    """An entry in an answer; raises `ProofError` if it is none."""
+    """An entry in a response; raises `ProofError` if it is invalid."""
     try:
         assert isinstance(data, dict)
         task_id = bytes.fromhex(data["task"])
@@ -131,11 +130,11 @@ def _entry(data: object) -> Entry:
         if lengths != (KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES):
             raise ValueError
     except (AssertionError, KeyError, ValueError, TypeError):
-        raise ProofError("form", "The analyzer's answer is no entry of a log.") from None
+        raise ProofError("form", "The analyzer's response is not an entry of a log.") from None
     return Entry(task_id, signature)
 
 
 def _forked(what: str) -> ProofError:
     return ProofError(
-        "log-forked", f"{what}, so that people could be shown different tasks; tell both operators."
+        "log-forked", f"{what}, so people could be shown different tasks; tell both operators."
     )

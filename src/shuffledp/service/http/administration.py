@@ -26,7 +26,7 @@ MOST_ARCHIVE_BYTES = 1024
 
 
 class TaskCare(ABC):
-    """What a role must do before a task may be archived or deleted."""
+    """What a role does before a task is archived or deleted."""
 
     @abstractmethod
     async def waiting(self, entry: RegisteredTask) -> int:
@@ -42,7 +42,7 @@ class TaskCare(ABC):
 
     @abstractmethod
     async def clear(self, entry: RegisteredTask) -> None:
-        """Deletes what is stored about a task elsewhere than beside the task itself."""
+        """Deletes what other stores have about a task."""
 
     @abstractmethod
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
@@ -50,7 +50,7 @@ class TaskCare(ABC):
 
 
 class Administration:
-    """The routes with which an operator keeps a server's tasks."""
+    """The routes with which an operator manages a server's tasks."""
 
     def __init__(self, tasks: TaskRegistry, care: TaskCare, operator: str, clock: Clock) -> None:
         self._tasks, self._care, self._operator, self._clock = tasks, care, operator, clock
@@ -88,18 +88,18 @@ class Administration:
         return JSONResponse({"task": entry.task.id.hex(), "state": entry.state})
 
     async def archive(self, entry: RegisteredTask, *, discard: bool) -> None:
-        """Archives a task; with `discard`, what waits for it is given up."""
+        """Archives a task; with `discard`, discards what waits for it."""
         expired = self._clock() >= entry.task.expires + CLOCK_SECONDS
         if entry.state == "open" and not expired and not discard:
             raise Problem(
-                409, "task-open", "This task still takes reports; close it first, or say discard."
+                409, "task-open", "This task still takes reports; close it first, or use discard."
             )
         await self._tasks.close(entry)
         if await self._care.waiting(entry) and not discard:
             raise Problem(
                 409,
                 "task-waiting",
-                "Reports wait that are in no batch yet, or batches may still come; wait for them, "
+                "Some reports are not in a batch yet, or batches may still arrive; wait for them, "
                 "or say discard.",
             )
         if await self._care.unfinished(entry):
@@ -125,5 +125,5 @@ class Administration:
 async def _asked_to_discard(request: Request) -> bool:
     data = await read_json_body(request, MOST_ARCHIVE_BYTES)
     if not isinstance(data, dict) or not isinstance(data.get("discard"), bool):
-        raise Problem(422, "archive", 'Send {"discard": false}, or true to give up what waits.')
+        raise Problem(422, "archive", 'Send {"discard": false}, or true to discard what waits.')
     return bool(data["discard"])

@@ -1,4 +1,4 @@
-"""A limit on all bodies together that have not arrived completely, by the bytes received."""
+"""A limit on the total size of incomplete request bodies, by the bytes received."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ MOST_ARRIVING_BYTES = 64 << 20
 
 
 class Arriving:
-    """How many bytes of unfinished bodies are held; beyond the limit the one that exceeds it is
-    told 503. What a request declares counts for nothing, so that slow ones hold nothing from
-    others."""
+    """How many bytes of incomplete bodies are in memory; the body that exceeds the limit gets 503.
+    Declared lengths do not count, so slow requests take nothing away from others."""
 
     def __init__(self, most: int = MOST_ARRIVING_BYTES) -> None:
         self._most = most
@@ -21,7 +20,7 @@ class Arriving:
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[Callable[[int], None]]:
-        """Counts the bytes of a body while it arrives: call what this gives with each part's
+        """Counts the bytes of a body while it arrives; call the returned function with each part's
         length."""
         mine = 0
 
@@ -31,7 +30,7 @@ class Arriving:
                 raise Problem(
                     503,
                     "busy",
-                    "Too many uploads arrive; send the same again later.",
+                    "Too many uploads at once; send the same again later.",
                     retry_after=5,
                 )
             mine += length

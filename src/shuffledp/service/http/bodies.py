@@ -31,7 +31,7 @@ async def read_body(request: Request, most: int, arriving: Arriving | None = Non
     length = declared_length(request.headers, most)
     if length > most:
         raise Problem(
-            413, "size", "The body is larger than what is taken here.", have=length, need=most
+            413, "size", "The body is larger than this server accepts.", have=length, need=most
         )
     parts, size = [], 0
     with (arriving or Arriving(length)).counting() as received:
@@ -45,7 +45,7 @@ async def read_body(request: Request, most: int, arriving: Arriving | None = Non
         except ClientDisconnect:
             size = -1
     if size != length:
-        raise Problem(400, "interrupted", "The request broke off; send the same again.")
+        raise Problem(400, "interrupted", "The request was interrupted; send the same again.")
     return b"".join(parts)
 
 
@@ -61,12 +61,12 @@ async def next_part(receive: Receive) -> Message:
     """The next part of a request's body."""
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise Problem(400, "interrupted", "The upload broke off; send the same again.")
+        raise Problem(400, "interrupted", "The upload was interrupted; send the same again.")
     return message
 
 
 async def rest_of_body(receive: Receive, first: bytes, most: int, arriving: Arriving) -> bytes:
-    """A body whose first part has come; reading stops when it is longer than `most` bytes."""
+    """A body whose first part has arrived; reading stops when it is longer than `most` bytes."""
     parts, size, more = [first], len(first), True
     with arriving.counting() as received:
         received(size)

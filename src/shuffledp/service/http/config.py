@@ -1,7 +1,7 @@
 """Configuration of a server: one TOML file with a table per role, overridden by the environment.
 
 `SHUFFLEDP_SHUFFLER_STORE` overrides `store` in `[shuffler]`, and so on. Secrets belong in the
-environment; of tokens that others present, the file holds SHA-256 hashes only.
+environment; the file contains only SHA-256 hashes of the tokens that others present.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ class ServerConfig:
     """Settings that this role does not use."""
 
     listen: str = "127.0.0.1:8800"
-    """Where the server listens: host:port. 0.0.0.0 stands for every address of the machine."""
+    """Where the server listens: host:port. 0.0.0.0 means every address of the machine."""
     operators_listen: str = ""
-    """A second address, for operators alone: /, /status, /metrics and what needs the operator's
-    token are then answered there and not at `listen`. Without it, exact counts need the operator's
-    token."""
+    """A second address, for operators only: /, /status, /metrics and everything that needs the
+    operator's token are then available there and not at `listen`. Without it, exact counts need the
+    operator's token."""
     store: str = "sqlite:store.db"
-    """Where tasks and reports are kept: sqlite:FILE for one process, or postgresql://…, best given
-    in the environment, because it may hold a password."""
+    """Where tasks and reports are kept: sqlite:FILE for one process, or postgresql://…, best set in
+    the environment, because it may contain a password."""
     spool: str = "spool"
     """A folder for batches on their way."""
     collector_token_sha256: str = ""
     """Hash of the token with which the collector registers tasks."""
     collector_signing_key: str = ""
-    """The public key with which the collector signs tasks; if empty, the key of the holder of the
-    collector's token is taken."""
+    """The public key with which the collector signs tasks; if empty, any key used together with the
+    collector's token is accepted."""
     signing_key: str = ""
-    """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
-    the first start."""
+    """The file of the key with which this server signs tasks; if empty, next to `spool`. It is
+    created at the first start."""
     operator_token_sha256: str = ""
     """Hash of the token of the server's operator, who enrols clients, discards batches, restores
     the ledger, and archives and deletes tasks."""
@@ -62,21 +62,21 @@ class ServerConfig:
     memory_mb: int = 256
     """Batches above this size are sorted on disk."""
     most_connections: int = 1000
-    """Connections at a time; further ones are told 503."""
+    """The most connections at a time; further ones get 503."""
     most_connections_per_address: int = 250
-    """Connections of one address. Behind a proxy, all come from its address: give both the same
-    number."""
+    """The most connections of one address. Behind a proxy, all come from its address: set both to
+    the same number."""
     idle_seconds: int = 10
     """A connection is closed after this number of seconds without a byte in the middle of a
     request."""
     request_seconds: int = 30
     """How many seconds a request may take to arrive; long ones get a second more per 64 KiB."""
     address_requests_per_minute: int = 0
-    """Requests of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as
-    behind a proxy, from whose address all requests come."""
+    """Requests per minute of one address (for IPv6, one /64 network); more get 429. 0 means no
+    limit; use it behind a proxy, from whose address all requests come."""
     replay_days: int = 0
-    """Days after a task's end for which it is known which reports were counted, and who sent them;
-    0: for ever."""
+    """Days after a task's end until the record of which reports were counted, and who sent them, is
+    deleted; 0 means never."""
     verify_seconds: int = 120
     """How many seconds verifying a task may take, in a separate process."""
     verify_memory_mb: int = 1024
@@ -112,7 +112,7 @@ class ServerConfig:
         if not is_store(self.store):
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
-            found.append("tls_certificate and tls_key go together")
+            found.append("tls_certificate and tls_key must be set together")
         if self.spool.startswith("file:"):
             found.append("spool must be a folder's path without file:, or a bucket like s3://…")
         if self.memory_mb < 1 or self.drain_seconds < 0:
@@ -128,7 +128,7 @@ class ServerConfig:
         return [*found, *self._named_problems()]
 
     def _named_problems(self) -> list[str]:
-        """What is wrong with the settings whose names say what they are."""
+        """What is wrong with the settings whose names determine their type."""
         found = []
         for name in (field.name for field in fields(self)):
             value = getattr(self, name)
@@ -215,7 +215,7 @@ def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is no TOML: {error}.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
     foreign = data.keys() - set(CONFIG_TABLES)
     if foreign:
         known = ", ".join(f"[{table}]" for table in CONFIG_TABLES)

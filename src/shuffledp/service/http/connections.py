@@ -1,8 +1,7 @@
-"""The connections of a server, with limits on what each may send, how long it may take, and how
-many there may be.
+"""The connections of a server, with limits on their number, size and duration.
 
 `BoundedProtocol` is uvicorn's HTTP protocol with these limits. A peer that exceeds one gets a short
-answer and is disconnected; nothing of it is logged.
+response and is disconnected; nothing about it is logged.
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ from shuffledp.service.http.problems import Problem
 
 MOST_URL_BYTES = 2_048
 MOST_HEADER_BYTES = 16 << 10
-"""Of all headers of a request together, names and values."""
+"""The most bytes of all headers of a request, names and values."""
 MOST_HEADERS = 64
 MOST_PIPELINED = 16
-"""Requests of one connection that wait for their turn."""
+"""The most requests of one connection that may wait."""
 MOST_IGNORED_BYTES = 1 << 20
-"""Of a body that goes on after its request was answered; then the connection is closed."""
+"""The most bytes of a body after its request was answered; then the connection is closed."""
 LEAST_BYTES_PER_SECOND = 64 << 10
-"""A request may take its seconds, and one more second per this many received bytes; what it
-declares counts for nothing."""
+"""A request may take its seconds, and one more second per this many received bytes; its declared
+length does not count."""
 SWEEP_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """How many connections a server takes, and how long they may take."""
+    """How many connections a server accepts, and how long requests may take."""
 
     most: int
     most_per_address: int
     idle_seconds: float
-    """Without a byte while a request is on its way, or without taking any of the answer."""
+    """Seconds without a byte while a request arrives or its response is sent."""
     request_seconds: float
-    """From a request's first byte to its last."""
+    """Seconds from a request's first byte to its last."""
 
     @classmethod
     def of(cls, config: ServerConfig) -> ConnectionLimits:
@@ -78,7 +77,7 @@ class Connections:
         return True
 
     def forget(self, connection: BoundedProtocol) -> None:
-        """Takes a connection that has ended out of the count."""
+        """Removes a connection that has ended from the count."""
         if connection in self.open:
             self.open.discard(connection)
             self._per_address[connection.address] -= 1
@@ -105,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.address = ""
         self._ended = False
-        """Whether it was refused: whatever still comes is not looked at."""
+        """Whether it was refused; further bytes are ignored."""
         self.url = b""
         self._limits = self.registry.limits
         self._heading = True
@@ -113,7 +112,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._ignored_bytes = 0
         self._received = 0
-        """Bytes of the request that is arriving."""
+        """Bytes of the arriving request."""
         self._last_byte = self._begun = self.loop.time()
         self._seconds: float = self._limits.request_seconds
         self._arriving = True
@@ -162,7 +161,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.cycle is not None and self.cycle.response_started and not self._answered():
                 self.transport.close()
             else:
-                self._end(400, "http", "This is no HTTP request; send another.")
+                self._end(400, "http", "This is not an HTTP request.")
 
     def _answered(self) -> bool:
         return self.cycle is not None and bool(self.cycle.response_complete)
@@ -171,7 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._heading = False
         if self._ended:
             return
-        # what came in few bytes has a short head; only otherwise its headers are counted
+        # a few bytes have a short head; otherwise its headers are counted
         long = self._header_bytes > MOST_HEADER_BYTES and self._head_size() > MOST_HEADER_BYTES
         if long or len(self.url) > MOST_URL_BYTES or len(self.headers) > MOST_HEADERS:
             self._end_long_head()
@@ -182,7 +181,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             super().on_headers_complete()
 
-    # The next two do what uvicorn's do, without asking about WebSockets, which there are none of.
+    # The next two do the same as uvicorn's, without checks for WebSockets, which are not used.
 
     def on_body(self, body: bytes) -> None:
         cycle = self.cycle
@@ -228,7 +227,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end_late()
 
     def _end_late(self) -> None:
-        if self.transport.is_closing():  # it was told, and does not take the answer
+        if self.transport.is_closing():  # it was told, but does not read the response
             self.transport.abort()
         elif self.cycle is not None and self.cycle.response_started:
             self.transport.close()
@@ -277,7 +276,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _new_parser(connection: BoundedProtocol) -> Any:
-    """A parser as uvicorn makes it: what comes after a request that closes is ignored."""
+    """A parser like uvicorn's: anything after a request that closes is ignored."""
     parser = httptools.HttpRequestParser(connection)
     with contextlib.suppress(AttributeError):  # httptools before 0.6.3
         parser.set_dangerous_leniencies(lenient_data_after_close=True)

@@ -19,12 +19,12 @@ from shuffledp.service.http.logs import start_logs
 from shuffledp.service.http.role import Role
 
 THREAD_SWITCH_SECONDS = 0.001
-"""How long the event loop runs before the store's thread may go on; Python's own 0.005 costs about
-a tenth of the uploads."""
+"""How long the event loop runs before the store's thread may go on; Python's default of 0.005 costs
+about a tenth of the uploads."""
 
 
 MOST_BACKLOG = 1024
-"""Connections that the operating system holds until the server takes them."""
+"""How many connections the operating system queues until the server accepts them."""
 
 
 class Served(Protocol):
@@ -74,7 +74,7 @@ class DrainingServer(uvicorn.Server):
 
 
 class OperatorsServer(uvicorn.Server):
-    """The operators' address of a role, which begins and ends with its public one."""
+    """The operators' server of a role, which starts and stops with the public one."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:  # uvicorn's name; the other server has the signals
@@ -82,7 +82,7 @@ class OperatorsServer(uvicorn.Server):
 
 
 def serve(role: Served, sockets: list[socket.socket] | None = None) -> None:
-    """Runs a server until SIGTERM or SIGINT, on sockets that listen already if some are given."""
+    """Runs a server until SIGTERM or SIGINT, on given listening sockets, if any."""
     start_logs()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     config = uvicorn_config(role.server_config, role.app(), role.connections)

@@ -38,7 +38,7 @@ _LOGGER = logging.getLogger("shuffledp.service")
 
 
 class JsonLines(logging.Formatter):
-    """Formats each record as one line of JSON; of other libraries' records only their name."""
+    """Formats each record as one line of JSON; from other libraries, only the library's name."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -63,8 +63,8 @@ def log(event: str, level: str = "info", **fields: Any) -> None:
 
 
 def plain_reason(error: BaseException) -> str:
-    """Why a server cannot start, in words: errors that are raised on purpose, and the operating
-    system's, speak about files and addresses of the operator, never about a request."""
+    """In words, why a server cannot start. Our errors and the operating system's are about the
+    operator's files and addresses, never about a request."""
     if isinstance(error, ShuffleDPError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:

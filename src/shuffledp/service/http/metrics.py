@@ -1,6 +1,5 @@
-"""Figures for Prometheus: per task and reason, never per report, and of the process itself.
-
-Every server has its own registry, so that several in one process do not mix their figures.
+"""Metrics for Prometheus: per task and reason, never per report, and about the process itself.
+Every server has its own registry, so that several in one process do not mix their metrics.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # when each counter 
 
 @dataclass(frozen=True)
 class Counts:
-    """A counter with labels, and what it counts."""
+    """A counter with labels and a description."""
 
     name: str
     meaning: str
@@ -40,7 +39,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A histogram of durations, and of what."""
+    """A histogram of durations with a description."""
 
     name: str
     meaning: str
@@ -48,7 +47,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Levels:
-    """A figure that goes up and down, measured when somebody asks, and what it says."""
+    """A gauge that is measured on request, with a description."""
 
     name: str
     meaning: str
@@ -59,7 +58,7 @@ Figure = Counts | Seconds | Levels
 
 
 class Figures(Protocol):
-    """Whatever counts, and adds up durations: `Metrics`, or a process that tells another one."""
+    """Anything that counts and records durations: `Metrics`, or a proxy to another process."""
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Adds an amount to a counter."""
@@ -95,7 +94,7 @@ class Metrics:
         self._counters[name].labels(**labels).inc(amount)
 
     def counted(self, name: str, label: str, **labels: str) -> dict[str, int]:
-        """What a counter says for these labels, by the values of one more label."""
+        """A counter's values for these labels, by one further label."""
         found: dict[str, int] = {}
         for family in self._counters[name].collect():
             for sample in family.samples:

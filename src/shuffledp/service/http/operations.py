@@ -1,8 +1,7 @@
-"""What each route takes and answers, written once: routes and the OpenAPI documents come from it.
-
-An `Operation` stands beside the function that answers it (`Served`); `openapi_document` makes
-docs/schema/*.openapi.json of all operations of a role. A test holds every answer that the servers
-give in the tests against these descriptions.
+"""Requests and responses of each route, described once for the routes and the OpenAPI documents.
+`Served` pairs an `Operation` with its handler, and `openapi_document` makes
+docs/schema/*.openapi.json from all operations of a role. A test compares every response of the
+servers in the tests with these descriptions.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ ALWAYS: Problems = {
     500: ("fault",),
     503: ("connections", "store"),
 }
-"""What any request may be refused with."""
+"""Refusals that any request may get."""
 NEEDS_TOKEN: Problems = {401: ("token-missing",), 403: ("token-wrong",)}
 NEEDS_BODY: Problems = {400: ("interrupted",), 411: ("length",), 413: ("size",)}
 NEEDS_JSON: Problems = {**NEEDS_BODY, 400: ("interrupted", "json")}
@@ -91,7 +90,7 @@ ANY_OBJECT: JsonSchema = {"type": "object"}
 
 
 def json_object(**fields: JsonSchema) -> Content:
-    """A JSON object that holds these fields and no others."""
+    """A JSON object with exactly these fields."""
     return Content(
         "application/json",
         {
@@ -115,7 +114,7 @@ class Operation:
     who: str = ""
     """Whose token it needs; nobody's if empty."""
     inside: bool = False
-    """Answered at the operators' address alone, if there is one."""
+    """Whether it is answered only at the operators' address, if there is one."""
     body: Content | None = None
     headers: Mapping[str, JsonSchema] = field(default_factory=dict)
 
@@ -154,7 +153,7 @@ class Operation:
 
 
 SUCCESSES = {
-    200: "Done, or known already",
+    200: "Done, or already known",
     201: "Stored",
     202: "More is needed",
     304: "Not changed",
@@ -216,7 +215,7 @@ SHARED = {
     "status": Operation(
         method="GET",
         path="/status",
-        summary="Tasks, how far they are, and their results; exact counts for operators alone",
+        summary="Tasks, their progress and their results; exact counts only for operators",
         inside=True,
         answers={
             200: json_object(role={"type": "string"}, tasks={"type": "array", "items": ANY_OBJECT})
@@ -235,13 +234,13 @@ SHARED = {
     "current": Operation(
         method="GET",
         path="/current",
-        summary="The tasks that are open now or will be, in the order of their dates",
+        summary="The tasks that are or will be open, by date",
         answers={200: json_object(tasks={"type": "array", "items": CURRENT_TASK})},
     ),
     "list tasks": Operation(
         method="GET",
         path="/tasks",
-        summary="All tasks and their states, archived ones too",
+        summary="All tasks and their states, including archived ones",
         who="operator",
         inside=True,
         answers={200: json_object(tasks={"type": "array", "items": LISTED_TASK})},
@@ -249,7 +248,7 @@ SHARED = {
     "archive task": Operation(
         method="POST",
         path="/tasks/{task}/archive",
-        summary="Ends a task for good: nothing more is accepted for it",
+        summary="Ends a task permanently: nothing more is accepted for it",
         who="operator",
         inside=True,
         body=json_object(discard={"type": "boolean"}),
@@ -264,7 +263,7 @@ SHARED = {
     "delete task": Operation(
         method="DELETE",
         path="/tasks/{task}",
-        summary="Deletes an archived task and all that is stored about it",
+        summary="Deletes an archived task and everything stored about it",
         who="operator",
         inside=True,
         answers={200: json_object(task=TASK_NAME, state={"enum": ["deleted"]})},

@@ -1,9 +1,9 @@
 """Web pages of other origins that may talk to a server (CORS).
 
 A browser lets a page read the answers of another origin only if they say so. The configuration
-names the origins that may; everybody else gets the same answers without that permission. Tokens
-travel in a header that no browser adds on its own, and there are no cookies, so that a page can do
-here only what its reader's program could do anyway.
+names the allowed origins; all others get the same responses without that permission. Tokens travel
+in a header that browsers never add by themselves, and there are no cookies, so a page can do
+nothing here that its user's own program could not do.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Origins:
         self.allowed = frozenset(origin.encode() for origin in allowed)
 
     def headers(self, request: Headers) -> Headers:
-        """What an answer to a request with these headers says to browsers."""
+        """The CORS headers of the response to a request with these headers."""
         if not self.allowed:
             return []
         origin = _value(request, b"origin")
@@ -63,7 +63,7 @@ class Origins:
         return [_VARY, (b"access-control-allow-origin", origin), _EXPOSED]
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """An application that tells browsers what `app` answers, also when it refuses."""
+        """An application that adds CORS headers to all responses of `app`, including refusals."""
         if not self.allowed:
             return app
 
@@ -88,8 +88,8 @@ class Origins:
 
 
 async def _answer_preflight(added: Headers, send: Send) -> None:
-    """What a browser asks before it sends a request of another origin; an origin that is not
-    allowed gets no permission."""
+    """The response to a browser's preflight request; an origin that is not allowed gets no
+    permission."""
     permissions = _PERMISSIONS if len(added) > 1 else []
     headers = [*added, *permissions]
     await send({"type": "http.response.start", "status": 204, "headers": headers})

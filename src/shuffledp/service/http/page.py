@@ -61,5 +61,5 @@ def result_rows(results: list[dict[str, Any]]) -> list[ResultRow]:
 
 
 def across(value: float, low: float, high: float) -> str:
-    """Where a value lies on the scale from low to high, in percent of a picture's width."""
+    """The position of a value on the scale from low to high, in percent of a picture's width."""
     return f"{3 + 94 * (value - low) / ((high - low) or 1.0):.1f}"

@@ -34,7 +34,7 @@ PROBLEM_TITLES = {
 
 
 class Problem(Exception):
-    """A refusal with its reason; `extra` may hold have, need and retry_after."""
+    """A refusal with its reason; `extra` may contain have, need and retry_after."""
 
     def __init__(self, status: int, code: str, detail: str, **extra: Any) -> None:
         super().__init__(code)
@@ -64,7 +64,9 @@ async def answer_problem(_: Request, error: Exception) -> Response:
 async def answer_http(_: Request, error: Exception) -> Response:
     """The answer to Starlette's own refusals: no such page, wrong method."""
     status = getattr(error, "status_code", 400)
-    return Problem(status, "http", "There is nothing here; see the operator's guide.").response()
+    return Problem(
+        status, "http", "There is nothing at this address; see the documentation."
+    ).response()
 
 
 async def answer_storage(_: Request | None, error: Exception) -> Response:
@@ -73,22 +75,24 @@ async def answer_storage(_: Request | None, error: Exception) -> Response:
     return Problem(
         503,
         "store",
-        "The store is full or cannot be reached; nothing was kept: send the same again later.",
+        "The store is full or cannot be reached; nothing was stored: send the same again later.",
         retry_after=5,
     ).response()
 
 
 async def answer_known(_: Request, error: Exception) -> Response:
-    """The answer to an error that the package raises on purpose: its text, which never carries a
+    """The answer to an error that the package raises on purpose: its text, which never contains a
     user's value."""
     return Problem(422, "invalid", str(error)).response()
 
 
 async def answer_fault(_: Request | None, error: Exception) -> Response:
-    """The answer to any other exception. Its class is logged, never its text, which might hold an
-    identifier."""
+    """The answer to any other exception. Its class is logged, never its text, which might contain
+    an identifier."""
     log("fault", level="error", error=type(error).__name__)
-    return Problem(500, "fault", "An internal fault; send the same again later.").response()
+    return Problem(
+        500, "fault", "An internal error occurred; send the same again later."
+    ).response()
 
 
 def exception_answers() -> dict[Any, ExceptionAnswer]:

@@ -1,7 +1,6 @@
 """How fast one address or one token may send requests: each has an allowance that refills.
 
-Addresses and hashes of tokens are held in memory only, and no longer than until their allowance is
-full again.
+Addresses and hashes of tokens are kept only in memory, until their allowance is full again.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from shuffledp.service.http.metrics import Counts, Figures
 from shuffledp.service.http.problems import Problem
 
 MOST_NAMES = 100_000
-"""Addresses or tokens that are remembered at a time; beyond that, those that waited longest are
+"""The most addresses or tokens that are remembered at a time; beyond that, the oldest are
 forgotten."""
 NETWORK_BITS = 64
 """An IPv6 address counts by its network: one subscriber has enough addresses that each could be
 used once."""
 SECONDS_PER_MINUTE = 60.0
-LIMITED = Counts("limited", "Requests that were told to come more slowly", ("by",))
+LIMITED = Counts("limited", "Requests refused because they came too fast", ("by",))
 
 
 class Rate:

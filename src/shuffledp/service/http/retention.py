@@ -1,4 +1,4 @@
-"""Deleting what is older than the operator wants to keep, again and again while a server runs."""
+"""Periodically deletes what is older than the operator wants to keep."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class Retention(ABC):
         while True:
             try:
                 await self.once()
-            except Exception as error:  # tried again later, whatever it was
+            except Exception as error:  # retried later in any case
                 log("retention failed", level="error", error=type(error).__name__)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)

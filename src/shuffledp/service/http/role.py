@@ -82,7 +82,7 @@ class Role(ABC):
 
     @abstractmethod
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        """Prepares the role once its store is open, and gives its background work."""
+        """Prepares the role once its store is open, and returns its background work."""
 
     @abstractmethod
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
@@ -90,7 +90,8 @@ class Role(ABC):
 
     @abstractmethod
     async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
-        """The same for everybody: no exact count that moves with single reports or tokens."""
+        """The same for the public: without exact counts that change with single reports or
+        tokens."""
 
     @abstractmethod
     def care(self) -> TaskCare:
@@ -106,7 +107,7 @@ class Role(ABC):
 
     @abstractmethod
     def own_routes(self) -> list[Served]:
-        """What this role alone answers."""
+        """The routes of this role only."""
 
     async def start(self) -> None:
         """Opens the store and starts the background work."""
@@ -147,7 +148,7 @@ class Role(ABC):
                 raise ConfigError(
                     f"The signing key {file} is missing, and devices know the {self.name} by it; "
                     "restore it from a copy, or make another with `shuffledp keys signing "
-                    f"{file}` and tell everybody its public half."
+                    f"{file}` and publish its public half."
                 )
             key = SigningKey.create(file)
         log("signing key made", role=self.name, key=key.public.hex())
@@ -257,7 +258,7 @@ class Role(ABC):
         return await self.administration().answer_delete(request)
 
     async def answer_get_task(self, request: Request) -> Response:
-        """Gives a task in its canonical text."""
+        """Returns a task in its canonical text."""
         return await self.tasks.answer_get(request)
 
     def exact_for(self, request: Request) -> bool:
@@ -267,7 +268,7 @@ class Role(ABC):
         return inside or carries(request, self.server_config.operator_token_sha256)
 
     async def status(self, exact: bool) -> dict[str, Any]:
-        """The tasks, how far they are, and their results: everything that the page shows. Exact
+        """The tasks, their progress and their results: everything that the page shows. Exact
         counts are for operators."""
         await self.tasks.refresh()
         told = self.task_status if exact else self.public_status

@@ -1,4 +1,4 @@
-"""The tasks that are registered at a server: verified first, stored, and held in memory."""
+"""The tasks that are registered at a server: verified, stored, and kept in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shuffledp.tasks.task import MOST_TASK_BYTES, Task, task_from_json
 TASK_ID = re.compile("[0-9a-fA-F]{64}", re.ASCII)
 KEY_HEADER, SIGNATURE_HEADER = "X-Collector-Key", "X-Collector-Signature"
 Storing = Callable[[Transaction], Awaitable[None]]
-"""What a role stores together with a new task."""
+"""Stores what a role keeps with a new task."""
 TASK_CACHING = "public, max-age=31536000, immutable"
 MOST_CHECKS = 1
 """Tasks that are verified at the same time."""
@@ -54,7 +54,7 @@ def _made_ready(body: bytes, task_id: bytes) -> Task:
 
 
 def series_facts(task: Task) -> dict[str, Any] | None:
-    """What anybody may know of a task's place in its series; None if it stands alone."""
+    """The public facts about a task's position in its series; None if it has no series."""
     if task.series is None:
         return None
     found = task.series
@@ -83,8 +83,8 @@ class TaskRegistry:
         self.by_id: dict[bytes, RegisteredTask] = {}
         self._by_number: dict[int, RegisteredTask] = {}
         self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
-        """What else a role asks of a new task, and stores with it: raises a `Problem` if it is
-        refused."""
+        """Further checks of a role on a new task, and what it stores with it; raises a `Problem` if
+        the task is refused."""
 
     async def load(self) -> None:
         """Reads all tasks from the store."""
@@ -100,8 +100,8 @@ class TaskRegistry:
         """Verifies and stores a task that the collector has signed; False if it was registered
         already.
 
-        Verifying takes place in another process, and everything that takes time in a thread, so
-        that the server goes on answering.
+        Verification runs in another process, and other slow work in a thread, so the server keeps
+        responding.
         """
         await self.refresh()
         if task_id in self.by_id:
@@ -143,7 +143,7 @@ class TaskRegistry:
         """Called at the beginning of every transaction that changes tasks."""
 
     async def added(self, transaction: Transaction, number: int, task: Task) -> None:
-        """Stores what a role keeps beside a new task."""
+        """Stores what a role keeps with a new task."""
 
     async def store_state(self, transaction: Transaction, number: int, state: str) -> None:
         """Stores a task's state, at the end of a transaction that changes it."""
@@ -155,7 +155,7 @@ class TaskRegistry:
         )
 
     async def refresh(self) -> None:
-        """Learns of changes that other processes have stored."""
+        """Reads changes that other processes have stored."""
 
     async def _check(self, body: bytes, task_id: bytes) -> None:
         """Verifies a task in another process; a 503 if too many wait for that."""
@@ -190,8 +190,8 @@ class TaskRegistry:
         entry.state, entry.changed = state, int(self._clock())
 
     async def delete(self, entry: RegisteredTask, work: Work[None]) -> None:
-        """Forgets a task but its id, which can never be registered again; `work` deletes what else
-        is stored about it, in the same transaction."""
+        """Forgets everything about a task except its id, which can never be registered again;
+        `work` deletes what else is stored about it, in the same transaction."""
 
         async def forget(transaction: Transaction) -> None:
             await self.begin_change(transaction)
@@ -227,7 +227,7 @@ class TaskRegistry:
             ) from None
 
     def current(self) -> list[dict[str, Any]]:
-        """The open tasks that have not expired, by date: what anybody may know of them."""
+        """The public facts about open tasks that have not expired, by date."""
         now = self._clock()
         found = [
             entry.task
@@ -266,7 +266,7 @@ class TaskRegistry:
         return JSONResponse({"task": wanted.hex(), "new": fresh}, 201 if fresh else 200)
 
     async def answer_get(self, request: Request) -> Response:
-        """Gives a task in its canonical text, which never changes: its name is its hash."""
+        """Returns a task in its canonical text, which never changes: its name is its hash."""
         entry = await self.lookup(request.path_params["task"])
         tag = f'"{entry.task.id.hex()}"'
         headers = {"Cache-Control": TASK_CACHING, "ETag": tag}
@@ -294,7 +294,7 @@ def _given_signature(request: Request, task_id: bytes, collector_key: str) -> Ta
         raise Problem(
             422,
             "unsigned",
-            "The task is signed with another key than the collector's; use the collector's own, or "
+            "The task is not signed with the collector's key; use the collector's key, or "
             "change collector_signing_key.",
         )
     return given

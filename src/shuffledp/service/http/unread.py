@@ -1,5 +1,5 @@
 """Requests that are answered before their body has arrived: their connection is closed, so that
-nobody holds one by sending the rest slowly."""
+nobody can keep it open by sending the rest slowly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The issuer: gives every enrolment at most one one-time token per task, without seeing it."""
+"""The issuer: gives every enrolment at most one one-time token per task, which it never sees."""
 
 from shuffledp.extras import require
 

@@ -50,7 +50,7 @@ class Issuer(Role):
     about = "gives every enrolment one token per task, without seeing it"
     schema = ISSUER_SCHEMA
     signs = False
-    figures = (Counts("requests", "Requests for tokens, by what became of them", ("verdict",)),)
+    figures = (Counts("requests", "Requests for tokens, by outcome", ("verdict",)),)
 
     def __init__(self, config: IssuerConfig, clock: Clock = system_clock) -> None:
         super().__init__(config, clock)
@@ -84,7 +84,7 @@ class Issuer(Role):
         return self.clock() >= entry.task.expires + CLOCK_SECONDS
 
     def _takes(self, entry: RegisteredTask) -> bool:
-        """Whether tokens of a task may be asked for."""
+        """Whether tokens of a task can be requested."""
         return entry.state == "open" and not self._expired(entry)
 
     async def _admit(self, task: Task, _: TaskSignature) -> Storing:
@@ -140,8 +140,8 @@ class Issuer(Role):
             private.check(blinded)
         except TaskError as error:
             raise Problem(400, "malformed", str(error)) from None
-        # judged and recorded first: a signature costs far more than a refusal, and a retry of the
-        # same request gets the same one
+        # checked and recorded first: a signature costs far more than a refusal, and a retry of the
+        # same request gets the same signature
         verdict = await self.issuing.issue(entry, token, hashlib.sha256(body).digest())
         self.metrics.count("requests", verdict=verdict.value)
         self._refuse(verdict)
@@ -162,21 +162,21 @@ class Issuer(Role):
             raise Problem(
                 409,
                 "token-issued",
-                "This enrolment has had its token of this task; a retry sends the same request.",
+                "This enrolment already has its token for this task; retry with the same request.",
             )
         if verdict is Verdict.FORGOTTEN:
             raise Problem(
                 410,
                 "tokens-forgotten",
-                "The issuer's store was restored from an older copy and does not know who has had "
-                "a token of this task, so it gives no more of them; answer the next task.",
+                "The issuer's store was restored from an older copy and does not know who has "
+                "a token for this task, so it issues no more of them; answer the next task.",
             )
         if verdict is Verdict.RECORD_MISSING:
             raise Problem(
                 503,
                 "record-missing",
-                "The issuer's record of the tokens of this task is missing, so it gives none; its "
-                "operator must bring the folder of its keys back.",
+                "The issuer's record of the tokens for this task is missing, so it issues none; "
+                "its operator must bring the folder of its keys back.",
                 retry_after=60,
             )
 
@@ -205,7 +205,7 @@ class Issuer(Role):
         holder = await self.attestation.holder(evidence)
         if not await self.store.enrol_holder(hashes[0], holder):
             raise Problem(
-                409, "token-taken", "This hash is enrolled for somebody else; draw another token."
+                409, "token-taken", "This hash belongs to another enrolment; draw another token."
             )
         return JSONResponse({"state": "enrolled"}, 201)
 
@@ -228,7 +228,7 @@ def _object(data: Any) -> dict[str, Any]:
 
 
 def _hashes(texts: Any) -> list[bytes]:
-    """The hashes in a list of texts; none if one of them is no hash."""
+    """The hashes in a list of texts; none if one of them is not a hash."""
     try:
         hashes = [bytes.fromhex(text) for text in texts]
     except (ValueError, TypeError):

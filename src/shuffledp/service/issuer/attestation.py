@@ -3,8 +3,8 @@
 The command reads the evidence from standard input. To accept it, the command prints one line, the
 subject, and exits with 0; the subject must be the same each time the same person or device comes
 back. Exit code 1 refuses the evidence. Any other code means that the command could not decide, and
-the device is told to come back later. Of evidence and subject, only a keyed hash of the subject is
-stored, and nothing is logged.
+the device is told to come back later. Only a keyed hash of the subject is stored, and nothing of
+either is logged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class AttestationCommand:
                 "This issuer enrols nobody by evidence; ask its operator for an enrolment.",
             )
         if self._waiting >= MOST_WAITING:
-            raise Problem(503, "busy", "Too many wait to be attested; ask again.", retry_after=5)
+            raise Problem(
+                503, "busy", "Too many enrolments are waiting; try again later.", retry_after=5
+            )
         self._waiting += 1
         try:
             async with self._turns:
@@ -93,5 +95,5 @@ class AttestationCommand:
 
 def _undecided() -> Problem:
     return Problem(
-        503, "attest", "The evidence could not be checked now; ask again later.", retry_after=30
+        503, "attest", "The evidence could not be checked now; try again later.", retry_after=30
     )

@@ -18,7 +18,7 @@ class IssuerConfig(ServerConfig):
     keys: str = "issuer-keys"
     """The folder of the issuer's private keys, one per task."""
     attest: str = ""
-    """The command that decides who may enrol by evidence; empty: nobody may."""
+    """The command that decides who may enrol by evidence; if empty, nobody may."""
     attest_seconds: int = 10
     """How many seconds that command may take."""
 

@@ -1,10 +1,10 @@
-"""Issues tokens, as long as the store knows everybody who has had one.
+"""Issues tokens, as long as the store knows everyone who has one.
 
 For every token, in this order: the store is changed durably, the record outside it is raised
 durably, the answer is sent. So whenever the process is killed, the store counts at least as many
 tokens as the record, and the record at least as many as were sent. A store that counts fewer than
-the record was restored from an older copy: it issues no more tokens for that task, ever. Requests
-that it knows still get the same answer.
+the record was restored from an older copy: it issues no more tokens for that task, ever. Known
+requests still get the same response.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task
 
 OLDER = (
-    "the store is older than tokens that were issued, so nobody knows who has had one; "
+    "the store is older than tokens that were issued, so it is not known who has one; "
     "continue with the next task"
 )
 MISSING = (
-    "the record of issued tokens is missing, so nobody knows whether the store is older "
+    "the record of issued tokens is missing, so it is not known whether the store is older "
     "than they are; restore the folder of the issuer's keys, or continue with the next task"
 )
 
@@ -49,12 +49,12 @@ class Issuing:
             raise
 
     def close(self) -> None:
-        """Gives the record free."""
+        """Releases the record."""
         self._record.close()
 
     async def begin(self, task: Task) -> Storing:
-        """Makes the record of a new task, and gives what stores its count; the record is first, so
-        that a task never is without one."""
+        """Makes the record of a new task and returns what stores its count. The record comes first,
+        so a task is never without one."""
         await asyncio.to_thread(self._record.begin, _key_id(task))
 
         async def store(transaction: Transaction) -> None:
@@ -63,8 +63,8 @@ class Issuing:
         return store
 
     async def compare(self, entry: RegisteredTask) -> None:
-        """Compares a task's count with its record; stops its tokens if the store is older, and says
-        in the log if none are given."""
+        """Compares a task's count with its record; stops its tokens if the store is older, and logs
+        if none are issued."""
         async with self._turns[entry.number]:
             tokens, stopped = await self._store.counted(entry.number)
             recorded = self._record.count(_key_id(entry.task))
@@ -77,9 +77,9 @@ class Issuing:
     async def issue(self, entry: RegisteredTask, token: bytes, request: bytes) -> Verdict:
         """Whether the request with this hash is answered; the answer may leave afterwards.
 
-        One request of a task is handled at a time: only then is the record never behind an answer
-        when the next request is compared with it, also if a database is restored, or another one
-        takes over, while the issuer runs.
+        Requests of a task are handled one at a time, so the record is never behind a response when
+        the next request is compared with it, even if a database is restored or replaced while the
+        issuer runs.
         """
         key_id = _key_id(entry.task)
         async with self._turns[entry.number]:

@@ -1,4 +1,4 @@
-"""What the issuer's own routes take and answer."""
+"""Requests and responses of the issuer's own routes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINARY = {"type": "string", "format": "binary"}
 ISSUE = Operation(
     method="POST",
     path="/tasks/{task}/tokens",
-    summary="Signs one blinded message per enrolment and task; the same again gets the same answer",
+    summary="Signs one blinded message per enrolment and task; repeating it changes nothing",
     who="client",
     body=Content("application/private-token-request", BINARY),
     answers={200: Content("application/private-token-response", BINARY)},

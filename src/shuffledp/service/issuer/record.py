@@ -1,13 +1,12 @@
 """How many tokens were signed with each of the issuer's keys, recorded outside the store.
 
-Who had a token of a task is in the store. A store that is restored from an older copy has forgotten
-some of them, and would let them have a second one. So the number of tokens is recorded in the
-folder of the issuer's keys as well, which is no part of the store and its copies: a store that
-counts fewer tokens than this record is older than an answer that has left.
-
-The number is the length of a file. The file system changes it in one step, so that it is never half
-written, whatever is killed when. Files are named by keys, not by tasks: a key belongs to one task,
-and if the store has forgotten that, the record still knows that the key was used.
+The store knows who has a token for a task. A store restored from an older copy has forgotten some
+of these people and would give them a second token. So the number of tokens is also recorded in the
+folder of the issuer's keys, which is not part of the store or its copies: a store that counts fewer
+tokens than this record is older than a response that was sent. The number is the length of a file.
+The file system changes it in one step, so it is never half written, even if the process is killed.
+Files are named by keys, not by tasks: a key belongs to one task, and if the store has forgotten
+that, the record still knows that the key was used.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ LOCK_SECONDS = 10.0
 
 
 class IssuedRecord:
-    """A folder of numbers by the ids of keys, used by one program at a time; none ever falls, and
-    none is ever removed."""
+    """A folder of numbers by the ids of keys, used by one program at a time; none ever decreases,
+    and none is ever removed."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -37,7 +36,7 @@ class IssuedRecord:
         self._lock: BaseFileLock | None = None
 
     def open(self, seconds: float = LOCK_SECONDS) -> None:
-        """Locks the folder, which is made if there is none."""
+        """Locks the folder and creates it if necessary."""
         try:
             private_folder(self.path.parent)
             private_folder(self.path)
@@ -50,11 +49,11 @@ class IssuedRecord:
         if self._lock is None:
             raise ConfigError(
                 f"Another program uses the record of issued tokens in {self.path}; stop the other "
-                "issuer, or give every issuer a separate folder of keys."
+                "issuer, or use a separate folder of keys for every issuer."
             )
 
     def close(self) -> None:
-        """Gives the folder free; nothing is written to it any more."""
+        """Releases the folder; nothing more is written to it."""
         with self._raising:
             self._known.clear()
             if self._lock is not None:

@@ -1,5 +1,5 @@
-"""What the issuer stores: the enrolments, and which of them have had their token of which task,
-until the task is over."""
+"""What the issuer stores: the enrolments and, until a task is over, which of them have their token
+for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ISSUER_SCHEMA = Schema(
     "issuer",
     (
         TASKS_TABLE
-        # `holder` is whom an enrolment belongs to: the attested person or device, else the
-        # enrolment itself. `issued` holds, for each holder and task, the hash of the one request
-        # that was answered.
+        # `holder` is the owner of an enrolment: the attested person or device, or else the
+        # enrolment itself. `issued` has, for each holder and task, the hash of the one request that
+        # was answered.
         + """
         CREATE TABLE enrolments (
             token {BYTES} PRIMARY KEY, holder {BYTES} NOT NULL, attested BIGINT NOT NULL
@@ -76,7 +76,7 @@ class IssuerStore:
         return await self._database.run(claim)
 
     async def enrol(self, hashes: Sequence[bytes], attested: bool) -> int:
-        """Enrols the owners of the tokens with these hashes, each for itself; gives how many were
+        """Enrols the owners of the tokens with these hashes, individually; returns how many were
         new."""
         rows: list[Row] = [(value, value, int(attested)) for value in sorted(set(hashes))]
         new = await self._database.run(
@@ -125,10 +125,11 @@ class IssuerStore:
     async def issue(
         self, task: int, token: bytes, request: bytes, recorded: int
     ) -> tuple[Verdict, int]:
-        """Notes, durably, that the request with this hash is answered; gives the count, too.
+        """Durably records that the request with this hash is answered; also returns the count.
 
         Nothing new is answered if the store counts fewer tokens than were `recorded` outside it.
-        Ensures: for each holder and task one request at most is ever answered, however often.
+        Ensures: for each holder and task, at most one request is ever answered, however often it is
+        sent.
         """
 
         async def note(transaction: Transaction) -> tuple[Verdict, int]:

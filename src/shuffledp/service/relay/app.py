@@ -1,7 +1,7 @@
 """The relay of Oblivious HTTP (RFC 9458): passes sealed requests on to one shuffler.
 
 It sees who asks and when, and bytes that only the shuffler can read. It stores nothing, logs
-nothing about requests, and passes nothing on but the sealed bytes.
+nothing about requests, and passes on nothing but the sealed bytes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Relay:
         self.draining = False
 
     def served(self) -> list[Served]:
-        """What the relay answers."""
+        """The relay's routes."""
         return [
             Served(RELAY, self.answer_relay),
             Served(ALIVE, lambda _: PlainTextResponse("alive\n")),

@@ -1,4 +1,4 @@
-"""A server's TOML file with every setting in it, each with what it means."""
+"""A server's TOML file with every setting and its meaning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settings(kind: type[ServerConfig]) -> list[Setting]:
 
 
 def _meanings(kind: type[ServerConfig]) -> Iterator[tuple[str, str]]:
-    """The fields of one class, with the text behind each."""
+    """The fields of one class, with the docstring of each."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(body, ast.ClassDef)
     for statement, follower in zip(body.body, body.body[1:], strict=False):

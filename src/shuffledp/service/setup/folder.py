@@ -6,7 +6,7 @@ others, and served by `shuffledp start`.
     operator-token.txt      the operator's token
     collector.env           the collector's tokens
     signing.json, keys/ …   private keys
-    introduction.json       for the other organisations; no secret is in it
+    introduction.json       for the other organisations; contains no secrets
     known/                  what the others said about themselves
     compose.yaml            runs the server in a container
 """
@@ -62,12 +62,12 @@ AWAITED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "relay": {"shuffler": ("shuffler", "url")},
 }
-"""Settings of each server that others decide: by whom, and what of their introduction it is."""
+"""Settings of each server that others decide: which role, and which field of its introduction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Organisation:
-    """What `shuffledp init` is told."""
+    """The arguments of `shuffledp init`."""
 
     folder: Path
     name: str
@@ -85,7 +85,7 @@ class Organisation:
         return next((role for role in self.roles if role in SERVERS), None)
 
     def check(self) -> None:
-        """Raises `ParameterError` if the roles do not go together or something is missing."""
+        """Raises `ParameterError` if the roles cannot be combined or something is missing."""
         servers = [role for role in self.roles if role in SERVERS]
         if len(set(self.roles)) < len(self.roles) or len(servers) > 1:
             raise ParameterError(
@@ -97,9 +97,7 @@ class Organisation:
                 "out; another organisation runs it. The analyzer and the collector may be one."
             )
         if servers and not self.url:
-            raise ParameterError(
-                f"The {servers[0]}'s public URL is missing; give --url https://… ."
-            )
+            raise ParameterError(f"The {servers[0]}'s public URL is missing; add --url https://… .")
         if not servers and (self.url or self.listen or self.store):
             raise ParameterError(
                 "A collector has no server; leave --url, --listen and --store out."
@@ -111,7 +109,7 @@ class Organisation:
             )
 
     def create(self) -> Introduction:
-        """Makes the folder; gives what to send to the others."""
+        """Makes the folder; returns what to send to the others."""
         self.check()
         os.umask(0o077)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -209,13 +207,13 @@ class Folder:
         self.path = Path(path)
         if not (self.path / "introduction.json").exists():
             raise ParameterError(
-                f"{self.path} was not made by `shuffledp init`; give the folder that it made."
+                f"{self.path} was not made by `shuffledp init`; use the folder that it made."
             )
         self.own = Introduction.load(self.path / "introduction.json")
 
     @property
     def server(self) -> str | None:
-        """The role whose server this folder holds; None for a collector alone."""
+        """The role whose server is in this folder; None for a collector alone."""
         return next((role for role in self.own.roles if role in SERVERS), None)
 
     def learn(self, other: Introduction) -> None:
@@ -229,8 +227,8 @@ class Folder:
             said = {"organisation": other.organisation, **facts}
             if file.exists() and read_json_file(file) != said:
                 raise ParameterError(
-                    f"This introduction names another {role} than {file}; ask both organisations "
-                    "which one is right before you delete that file and its settings."
+                    f"This introduction names a different {role} from {file}; ask both "
+                    "organisations which one is right before you delete that file and its settings."
                 )
             file.parent.mkdir(exist_ok=True, mode=0o700)
             write_whole(file, json.dumps(said, indent=2, ensure_ascii=False), durable=True)
@@ -263,7 +261,7 @@ class Folder:
         return self.to_enrol.with_suffix(".enrolled")
 
     def known(self, role: str) -> dict[str, Any] | None:
-        """What the organisation of a role said; None if it has not introduced itself."""
+        """The introduction of a role's organisation; None if it has not introduced itself."""
         file = self.path / "known" / f"{role}.json"
         return dict(read_json_file(file)) if file.exists() else None
 
@@ -299,12 +297,12 @@ class Folder:
 
 
 def filled(text: str, name: str, value: str) -> str:
-    """A TOML file in which a setting has this value; refuses to change another one."""
+    """A TOML file with this value for a setting; refuses to change a different value."""
     line = re.compile(rf'^{name} = "(.*)"$', re.M)
     found = line.search(text)
     if found is None or found[1] not in ("", value):
         raise ParameterError(
-            f"service.toml has another {name} than this introduction; correct the file, or ask "
+            f"service.toml has a different {name} from this introduction; correct the file, or ask "
             "the organisation for its right introduction."
         )
     return line.sub(f'{name} = "{value}"', text, count=1)

@@ -1,5 +1,5 @@
 """The file with which an organisation introduces itself to the others: addresses, public keys, and
-hashes of tokens. It holds no secret."""
+hashes of tokens. It contains no secrets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Introduction:
             INTRODUCTION.check(data, "introduction")
         except ParameterError as error:
             raise ParameterError(
-                f"{path} is no introduction: {error} It is the file introduction.json that "
+                f"{path} is not an introduction: {error} It is the file introduction.json that "
                 "`shuffledp init` made."
             ) from None
         return cls(data["organisation"], data["roles"])

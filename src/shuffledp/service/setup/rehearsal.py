@@ -30,13 +30,13 @@ QUESTION = "Rehearsal with simulated devices: heads or tails?"
 
 
 def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
-    """Registers a task, sends the reports of simulated devices, and waits for the result; gives it
-    with the truth beside it. An interrupted rehearsal goes on where it was."""
+    """Registers a task, sends the reports of simulated devices, and waits for the result; returns
+    it with the truth. An interrupted rehearsal continues where it stopped."""
     missing = folder.missing()
     if "collector" not in folder.own.roles or missing:
         raise ParameterError(
             "A rehearsal needs the collector's folder and the introductions of "
-            "shuffler and analyzer; give them with `shuffledp start FOLDER --with FILE`."
+            "shuffler and analyzer; import them with `shuffledp start FOLDER --with FILE`."
         )
     shuffler, analyzer = folder.known("shuffler"), folder.known("analyzer")
     assert shuffler is not None and analyzer is not None
@@ -91,7 +91,7 @@ def _task(folder: Folder, shuffler: dict[str, Any], analyzer: dict[str, Any]) ->
 
 
 def _send(folder: Folder, task: Task) -> int:
-    """Sends the reports of all simulated devices; gives how many of them say yes."""
+    """Sends the reports of all simulated devices; returns how many of them say yes."""
     policy = ClientPolicy.load(folder.path / "policy.json")
     tokens = (folder.path / "rehearsal-tokens.txt").read_text("utf-8").split()
 

@@ -1,10 +1,10 @@
 """Accepting reports: any process does it, up to 512 at a time; the database decides.
 
     judge the arrivals by what is stored ──▶ encrypt those that are good under the batch's key
-    ──▶ store them in one statement ──▶ nothing stored? look again: the batch was full, or
-    another process stored the same
+    ──▶ store them in one statement ──▶ nothing stored? start again: the batch was full, or another
+    process stored the same
 
-Nothing is locked while arrivals are judged and encrypted.
+Nothing is locked while arrivals are checked and encrypted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from shuffledp.service.store.database import Database, Row, Rows, Transaction, W
 from shuffledp.tasks.clock import Clock
 
 MOST_TRIES = 100
-"""How often arrivals are looked at again because other processes were faster."""
+"""How often arrivals are checked again because other processes were faster."""
 Reached = tuple[RegisteredTask, Filling]
-"""A task, and how far it was after a store."""
+"""A task, and its progress after a store."""
 
 
 class Found(NamedTuple):
@@ -101,18 +101,18 @@ class Accepting:
         self._database, self._entry, self._keys = database, entry, keys
         self._watch, self._clock = watch, clock
         self._guesses: dict[int, Filling] = {}
-        """How far tasks were when this process last looked; the store decides."""
+        """The tasks' progress when this process last looked; the store decides."""
         self.late: Callable[[RegisteredTask], Verdict | None] = lambda _: None
         """Why a task takes no more reports, beyond what its row says."""
         self.suspects: list[RegisteredTask] = []
-        """Tasks whose batch is over though the store does not know it."""
+        """Tasks whose batch is over although the store does not know it."""
         self.closed: Callable[[], None] = lambda: None
         """Called when a batch became full."""
 
     async def accept_all(self, take: Callable[[], list[Arrival]]) -> list[Verdict | Exception]:
-        """The verdict on each arrival that `take` gives, after all that are accepted are durable;
-        an exception for those that could not be stored. Where one process has the store, all of
-        them are one transaction, and are taken when it begins."""
+        """The verdict on each arrival from `take`, after all accepted ones are durable; an
+        exception for those that could not be stored. If one process owns the store, all of them are
+        one transaction and are taken when it begins."""
         if not self._database.shared:
             reached: list[Reached] = []
             try:
@@ -164,7 +164,7 @@ class Accepting:
         return verdicts
 
     def _note(self, reached: list[Reached]) -> None:
-        """Remembers outside the store how far tasks are, before anything is acknowledged."""
+        """Records the tasks' progress outside the store, before anything is acknowledged."""
         for entry, state in reached:
             self._watch.reached(entry, state)
             if state.reports == 0:
@@ -203,7 +203,7 @@ class Accepting:
                 reached.append((entry, after))
                 if transaction.dialect == "postgresql":
                     self._guesses[entry.number] = after._replace(size=state.size)
-        raise StorageUnavailable("Others store reports of this task again and again; try later.")
+        raise StorageUnavailable("Too many reports of this task arrive at once; try again later.")
 
     async def _acknowledge_again(
         self,
@@ -212,8 +212,8 @@ class Accepting:
         verdicts: Sequence[Verdict],
         reached: list[Reached],
     ) -> None:
-        """Retries are acknowledged, perhaps for a process that was killed before it remembered how
-        far the task was: then this one remembers it."""
+        """Acknowledges retries. The first process may have been killed before it recorded the
+        task's progress, so this one records it."""
         if Verdict.DUPLICATE in verdicts:
             state = await filling.filling(transaction, entry.number)
             if state is not None:

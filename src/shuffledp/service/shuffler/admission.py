@@ -18,9 +18,9 @@ class Admission:
     """What the shuffler knows about the token of an upload."""
 
     token: bytes
-    """Under which it is remembered as spent."""
+    """The name under which it is remembered as spent."""
     scope: int | None
-    """Within which it may be used once, as in `Arrival`."""
+    """The scope in which it may be used once, as in `Arrival`."""
     proved: bool
     """Whether its signature shows that it is valid."""
 
@@ -31,8 +31,7 @@ class Admission:
 
 
 def admission(entry: RegisteredTask, token: str) -> Admission:
-    """Reads the token of an upload; refuses one that is no valid token of the task, where the task
-    has an issuer."""
+    """Reads the token of an upload; refuses an invalid token if the task has an issuer."""
     if entry.task.issuer is None:
         once = token.startswith(ONCE_PREFIX)
         scope = ALL_TASKS if once else None if entry.task.repeat else entry.number
@@ -44,7 +43,9 @@ def admission(entry: RegisteredTask, token: str) -> Admission:
         valid = False
     if not valid:
         raise Problem(
-            403, "token-invalid", "This is no token of this task; get one from the task's issuer."
+            403,
+            "token-invalid",
+            "This is not a token for this task; get one from the task's issuer.",
         )
     return Admission(found.name, entry.number, True)
 

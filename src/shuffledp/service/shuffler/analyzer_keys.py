@@ -1,4 +1,4 @@
-"""The analyzer's encryption keys, as the shuffler knows them: which may new reports be for?"""
+"""The states of the analyzer's encryption keys, as the shuffler knows them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_KEYS_BYTES = 16 << 20
 
 
 class AnalyzerKeys:
-    """The states of the analyzer's keys, asked for again and again."""
+    """The states of the analyzer's keys, polled regularly."""
 
     _analyzer: httpx2.AsyncClient
 
@@ -26,11 +26,11 @@ class AnalyzerKeys:
         self._states: dict[PublicKey, str] = {}
 
     def open(self, analyzer: httpx2.AsyncClient) -> None:
-        """Says where the analyzer is."""
+        """Sets the analyzer's address."""
         self._analyzer = analyzer
 
     async def run(self) -> None:
-        """Asks every now and then, until it is cancelled."""
+        """Polls until it is cancelled."""
         while True:
             await self.learn()
             await asyncio.sleep(KEY_WATCH_SECONDS)
@@ -47,25 +47,25 @@ class AnalyzerKeys:
             self._states = dict.fromkeys(self._states, "destroyed") | found
 
     def state(self, key: PublicKey) -> str:
-        """The last known state of a key; active where nothing is known."""
+        """The last known state of a key; active if nothing is known."""
         return self._states.get(key, "active")
 
     async def check(self, task: Task) -> None:
-        """Refuses a new task unless its very key is an active one of the analyzer's."""
+        """Refuses a new task unless exactly its key is an active key of the analyzer."""
         await self.learn()
         state = self._states.get(task.key)
         if not self._states:
             raise Problem(
                 503,
                 "analyzer-away",
-                "The analyzer does not say which keys it holds; register the task again later.",
+                "The analyzer did not return its keys; register the task again later.",
                 retry_after=10,
             )
         if state is None:
             raise Problem(
                 422,
                 "key-unknown",
-                "The task's key is none of the analyzer's keys, so that nothing could be opened; "
+                "The task's key is not one of the analyzer's keys, so nothing could be opened; "
                 "make the task with the key that `shuffledp keys show` prints.",
             )
         if state != "active":

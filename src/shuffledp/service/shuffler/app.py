@@ -54,7 +54,7 @@ from shuffledp.tasks.task import Task
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 BEAT_SECONDS, SUSPECT_SECONDS = 2.0, 0.5
 DRAIN_SECONDS = 10.0
-"""How long uploads that wait for the disk may take when the server stops."""
+"""Seconds to finish waiting uploads when the server stops."""
 
 
 class Shuffler(Role):
@@ -78,7 +78,7 @@ class Shuffler(Role):
         self.config = config
         self._transport = transport
         self.beat: Callable[[], None] = lambda: None
-        """Tells the process that started this one that it lives."""
+        """Sends a heartbeat to the parent process."""
         self.name_of_replica = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
         self.analyzer_keys = AnalyzerKeys()
         self.witness = Witness(config.analyzer_signing_key, config.memory_folder, clock)
@@ -139,7 +139,7 @@ class Shuffler(Role):
         ]
 
     async def _reconcile_suspects(self) -> None:
-        """Ends the batches that uploads found to be over though the store does not know it."""
+        """Ends the batches that uploads found to be over although the store does not know it."""
         while True:
             await asyncio.sleep(SUSPECT_SECONDS)
             while self.accepting.suspects:
@@ -148,7 +148,7 @@ class Shuffler(Role):
                     await self.store.reconcile(entry)
 
     async def _beat(self) -> None:
-        """Says again and again that this process lives: its event loop runs."""
+        """Sends heartbeats while the event loop runs."""
         while True:
             self.beat()
             await asyncio.sleep(BEAT_SECONDS)
@@ -170,7 +170,7 @@ class Shuffler(Role):
                 raise ConfigError(
                     f"The keys of batches {', '.join(map(str, lost))} of task "
                     f"{entry.task.id.hex()} are missing in {self.report_keys.place}, so their "
-                    "stored reports cannot be read; bring the keys back, or give the reports up "
+                    "stored reports cannot be read; bring the keys back, or discard the reports "
                     "with `shuffledp shuffler discard`."
                 )
         await self.tasks.refresh()
@@ -278,7 +278,7 @@ class Shuffler(Role):
         return self.progress.status(entry)
 
     async def answer_progress(self, request: Request) -> Response:
-        """How far a task is, for everybody: coarse and delayed."""
+        """The public progress of a task: coarse and delayed."""
         entry = await self.tasks.lookup(request.path_params["task"])
         return JSONResponse({"task": entry.task.id.hex(), **self.progress.of(entry)})
 

@@ -45,13 +45,13 @@ class Arrival:
 
     @cached_property
     def checksum(self) -> int:
-        """By which a retry of the same bytes is told from another report of the same id. A client
+        """Distinguishes a retry of the same bytes from another report with the same id. A client
         that makes two reports of one id with the same checksum only loses the second."""
         return zlib.crc32(self.messages)
 
 
 def spending(arrival: Arrival, number: int) -> Row:
-    """What a report uses up of its token, as it is kept in the table `used`."""
+    """The row in the table `used` that marks a report's token as spent."""
     if arrival.scope is None:
         return arrival.task, arrival.token + number.to_bytes(4, "big")
     return arrival.scope, arrival.token

@@ -1,4 +1,4 @@
-"""What the shuffler keeps of a task: when it may be archived, what is deleted with it or by age."""
+"""Retention at the shuffler: when a task may be archived, and what is deleted with it or by age."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ShufflerCare(TaskCare):
         await self._store.database.delete("used", ("task", "name"), "task = $1", entry.number)
 
     async def clear(self, entry: RegisteredTask) -> None:
-        """Deletes what there is much of, before the task itself."""
+        """Deletes the large tables' rows, before the task itself."""
         await self._store.database.delete("used", ("task", "name"), "task = $1", entry.number)
 
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
@@ -70,7 +70,7 @@ class ShufflerRetention(Retention):
                 await self._old_uses(entry)
 
     async def _old_tokens(self) -> None:
-        """Deletes tokens that were enrolled long ago, and what is known of their use."""
+        """Deletes tokens that were enrolled long ago, and the record of their use."""
         await self._database.rows(
             "UPDATE tokens SET enrolled=$1 WHERE enrolled=0", int(self._clock()) // DAY_SECONDS
         )

@@ -20,14 +20,14 @@ class ShufflerConfig(ServerConfig):
     analyzer_signing_key: str = ""
     """The public key of the analyzer's log of tasks; if empty, the first one seen is kept."""
     deliver_token: str = ""
-    """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
+    """The shuffler's token at the analyzer; best set as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     report_keys: str = ""
-    """The folder of the keys under which reports are stored; empty: beside `spool`."""
+    """The folder of the keys that encrypt stored reports; if empty, next to `spool`."""
     keys_command: str = ""
     """A program that keeps batch keys, in a KMS for example (docs/how-to/run-service.md); empty:
     files in `report_keys`."""
     memory: str = ""
-    """The folder in which processes remember what they acknowledged; empty: beside the signing
+    """The folder in which processes remember what they acknowledged; if empty, next to the signing
     key."""
     workers: int = 1
     """Processes that share the public address of this machine; more than 1 need PostgreSQL."""
@@ -38,11 +38,11 @@ class ShufflerConfig(ServerConfig):
     exports: str = ""
     """The folder or bucket that batches are exported to, if deliver = export."""
     gateway_keys: str = ""
-    """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
+    """The folder of the keys for requests through a relay; if empty, next to `spool`."""
     queue: int = 4096
-    """Uploads that may wait for the disk; beyond that clients are told 429."""
+    """The most uploads that may wait for the disk; beyond that, clients get 429."""
     token_requests_per_minute: int = 0
-    """Uploads with one token; more are told 429. 0: no limit."""
+    """Uploads per minute with one token; more get 429. 0 means no limit."""
     token_days: int = 0
     """Enrolled tokens are deleted after this number of days; 0: never."""
     retry_seconds: int = 60
@@ -78,13 +78,15 @@ class ShufflerConfig(ServerConfig):
             found.append("workers must be at least 1")
         if self.workers > 1 and not self.shared:
             found.append(
-                "workers is more than 1, and an SQLite store is used by one process; give "
+                "workers is more than 1, but only one process can use an SQLite store; set "
                 "store = postgresql://…, or workers = 1"
             )
         if self.deliver not in ("parts", "manifest", "export"):
             found.append("deliver must be parts, manifest or export")
         if (self.deliver == "export") != bool(self.exports) or self.exports.startswith("file:"):
-            found.append("deliver = export and exports, a folder's path or a bucket, go together")
+            found.append(
+                "deliver = export needs exports, a folder's path or a bucket, and vice versa"
+            )
         if self.deliver == "manifest" and not is_bucket(self.spool):
             found.append("deliver = manifest needs a bucket as spool, for example s3://…")
         if is_bucket(self.spool) and not (

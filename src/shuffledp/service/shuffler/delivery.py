@@ -1,7 +1,7 @@
 """Batches on their way: closing → ordered → delivered → deleted, each state durable.
 
 Every process does this for any batch that it can lease. Parts are sent one by one; the analyzer
-says which it still needs, so a delivery goes on where it broke off, by whichever process.
+says which it still needs, so any process can continue an interrupted delivery.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
 MOST_TIMES = 2
-"""How often one delivery sends each part, on average, before it gives up for the time being."""
+"""How often one delivery sends each part, on average, before it gives up for now."""
 SCRATCH_PREFIX = "shuffledp-sorting-"
 DELIVERY_FIGURES = (
     Counts("batches", "Batches that reached a state", ("state",)),
@@ -58,7 +58,7 @@ DELIVERY_FIGURES = (
 
 
 class NotDelivered(Exception):
-    """The analyzer did not take a batch; the text says why."""
+    """The analyzer did not accept a batch; the text says why."""
 
 
 class Delivery:
@@ -85,14 +85,14 @@ class Delivery:
         while True:
             try:
                 await self.close_due()
-            except Exception as error:  # look again later, whatever it was
+            except Exception as error:  # retried later in any case
                 log("closing a batch failed", level="error", error=type(error).__name__)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def close_due(self) -> None:
         """Closes the batches of all tasks that may leave now although they are not full.
 
-        Ensures: no batch without a top-up holds fewer reports than the rule says.
+        Ensures: no batch without a top-up has fewer reports than the rule says.
         """
         timed = {
             entry.number: entry
@@ -106,7 +106,7 @@ class Delivery:
                 continue
             try:
                 await self._close_if_due(entry, state)
-            except Exception as error:  # the other tasks go on
+            except Exception as error:  # the other tasks continue
                 log("closing a batch failed", level="error", error=type(error).__name__)
 
     async def _close_if_due(self, entry: RegisteredTask, state: Filling) -> None:
@@ -124,7 +124,7 @@ class Delivery:
             try:
                 while await self.deliver_next():
                     pass
-            except Exception as error:  # tried again later, whatever it was
+            except Exception as error:  # retried later in any case
                 log("delivery failed", level="error", error=type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.batch_closed.wait(), LOOK_AGAIN_SECONDS)
@@ -152,7 +152,7 @@ class Delivery:
             with contextlib.suppress(StorageUnavailable):
                 await self._store.give_back(batch, "", 0)
             raise
-        except Exception as error:  # the others go on
+        except Exception as error:  # the others continue
             log("delivery failed", level="error", error=type(error).__name__)
             await self._failed(batch, type(error).__name__)
         return True
@@ -178,7 +178,7 @@ class Delivery:
             await self._store.give_back(batch, reason, self.pause(batch.tries))
 
     def pause(self, tries: int) -> int:
-        """Seconds until the next try after `tries` failures: they grow up to `retry_seconds`."""
+        """Seconds until the next attempt after `tries` failures, growing up to `retry_seconds`."""
         longest = min(self._config.retry_seconds, 2 ** min(tries, 12))
         return int(longest * (0.5 + SYSTEM.below(512) / 1024) + 0.5)
 
@@ -193,7 +193,7 @@ class Delivery:
             await self._store.delivered(batch)
             self._note(batch)
         await self._store.destroy_key(batch)
-        if not self._shares:  # else the analyzer removes them
+        if not self._shares:  # otherwise the analyzer removes them
             await asyncio.to_thread(self._spool.remove, batch.id.hex())
         await self._store.delete(batch)
         self._note(batch)
@@ -204,8 +204,8 @@ class Delivery:
         return self._config.deliver == "manifest"
 
     async def _ordered(self, batch: Batch, entry: RegisteredTask) -> Manifest | None:
-        """The manifest of a batch's parts, which are made if they are not there; None if the
-        analyzer has the whole batch already."""
+        """The manifest of a batch's parts, which are made if they are missing; None if the analyzer
+        already has the whole batch."""
         if batch.state == "ordered":
             data = await asyncio.to_thread(self._spool.read, batch.folder, MANIFEST_NAME)
             if data is not None and hashlib.sha256(data).digest() == batch.digest:
@@ -221,7 +221,7 @@ class Delivery:
         return manifest
 
     async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, int]:
-        """(the key of a batch, the shares of noise to top up); notes what the batch holds."""
+        """(the key of a batch, the shares of noise to top up); records the batch's contents."""
         key = await asyncio.to_thread(self._store.key, batch)
         batch.id = key.batch_id
         shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
@@ -285,12 +285,12 @@ class Delivery:
 
     @property
     def _scratch(self) -> Path:
-        """Where batches are sorted that do not fit into memory."""
+        """The folder for sorting batches that do not fit into memory."""
         spool = self._config.spool
         return Path(tempfile.gettempdir() if is_bucket(spool) else spool)
 
     def sweep(self) -> None:
-        """Removes what killed processes left of sorting batches."""
+        """Removes what killed processes left behind while sorting batches."""
         sweep_scratch(self._scratch, SCRATCH_PREFIX)
 
     def _write(
@@ -316,13 +316,13 @@ class Delivery:
             if not isinstance(missing, list) or not all(
                 type(one) is int and 0 <= one < len(manifest.parts) for one in missing
             ):
-                raise NotDelivered("the analyzer's answer is not understood")
+                raise NotDelivered("the analyzer's response is not valid")
             sent += len(missing)
             if sent > most:
                 break
             for number in missing:
                 await self._send(batch, manifest, number)
-        raise NotDelivered("the analyzer asks again and again")
+        raise NotDelivered("the analyzer keeps asking for the same parts")
 
     async def _send(self, batch: Batch, manifest: Manifest, number: int) -> None:
         data = await asyncio.to_thread(self._read, batch, manifest, number)
@@ -362,7 +362,7 @@ class Delivery:
         try:
             return answer_json(answer)
         except ParameterError:
-            raise NotDelivered("the analyzer's answer is not understood") from None
+            raise NotDelivered("the analyzer's response is not valid") from None
 
     def _note(self, batch: Batch) -> None:
         self._metrics.count("batches", state=batch.state)

@@ -19,7 +19,7 @@ class Enrolments:
         return bool(await self._database.rows("SELECT 1 FROM tokens WHERE token=$1", token))
 
     async def enrol(self, hashes: Sequence[bytes]) -> int:
-        """Lets the holders of the tokens with these hashes upload; gives how many were new."""
+        """Lets the holders of the tokens with these hashes upload; returns how many were new."""
         today = int(self._clock()) // DAY_SECONDS
 
         async def store(transaction: Transaction) -> int:

@@ -1,8 +1,7 @@
-"""The batch that each task is filling: one row per task, changed in the statement that stores.
-
-The row's counter and the reports are written together, so a full batch holds exactly as many
-reports as the task's rule says, whatever is killed. The number of the batch is known before reports
-are stored, and with it the key that they are stored under.
+"""The batch that each task is filling: one row per task, changed in the statement that stores. The
+row's counter and the reports are written together, so a full batch has exactly as many reports as
+the task's rule says, even if processes are killed. The number of the batch, and with it the key
+that encrypts its reports, is known before reports are stored.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ STORE = """
     SELECT number, reports, 1 / ((SELECT count(*) FROM u) = cardinality($6::bytea[]))::int FROM s
 """
 """For PostgreSQL: one statement, so that the row's lock never spans a round trip. If another
-process has stored one of the names meanwhile, it divides by zero and takes no effect."""
+process has stored one of the names in the meantime, it divides by zero and has no effect."""
 CLOSED = (
     "INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares, folder, "
     "tries, problem, lease, lease_until) "
@@ -60,7 +59,7 @@ refused from now on."""
 
 
 class Filling(NamedTuple):
-    """How far a task is: the batch that is being filled, and the reports in it."""
+    """The progress of a task: the batch that is being filled, and the reports in it."""
 
     number: int
     reports: int
@@ -69,7 +68,7 @@ class Filling(NamedTuple):
     """When its first report came, in seconds since 1970."""
     accepting: bool = True
     reason: str = ""
-    """Why the task takes no reports, if that is not the collector's wish."""
+    """Why the task takes no reports, if the collector did not close it."""
 
     @classmethod
     def of(cls, row: Row) -> Filling:
@@ -101,16 +100,15 @@ FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
 
 
 async def filling(transaction: Transaction, task: int) -> Filling | None:
-    """How far a task is; None if it was deleted."""
+    """The progress of a task; None if it was deleted."""
     rows = await transaction.rows(f"SELECT {FILLING_COLUMNS} FROM filling WHERE task=$1", task)
     return Filling.of(rows[0]) if rows else None
 
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
-    """Stores reports; gives how far the task is then. None, and nothing is stored, if the batch has
-    no space for all of them, is full, the task takes no more, or the store has gone back in time.
-    Raises `KeyTaken` if one of the
-    names is stored already."""
+    """Stores reports and returns the task's new progress. None, and nothing is stored, if the batch
+    has no space for all of them or is full, the task takes no more, or the store has gone back in
+    time. Raises `KeyTaken` if one of the names is already stored."""
     count = len(part.reports)
     if transaction.dialect == "postgresql":
         names = [list(column) for column in zip(*part.names, strict=True)]
@@ -146,8 +144,8 @@ async def store(transaction: Transaction, part: Part, now: int) -> Filling | Non
 async def close_early(
     transaction: Transaction, task: int, number: int, reports: int, batch_id: bytes
 ) -> bool:
-    """Closes the batch that is being filled with exactly the reports that it holds; False if it
-    holds others by now. Uploads go on: the next one begins the next batch."""
+    """Closes the batch that is being filled with exactly its current reports; False if they have
+    changed. Uploads continue: the next one begins the next batch."""
     if transaction.dialect == "postgresql":
         return bool(await transaction.rows(CLOSE_EARLY, task, number, batch_id, reports))
     moved = await transaction.rows(f"{LEAVE} RETURNING 1", task, number, reports)

@@ -1,8 +1,8 @@
 """The shuffler's gateway of Oblivious HTTP (RFC 9458): requests that a relay passed on.
 
-It answers uploads and requests for tasks, their proofs and the list of open tasks, as the shuffler
-itself does: with the same limits on bodies and tokens, and nothing else. Who sent a request it does
-not know; the relay does, and cannot read it.
+It answers uploads and requests for tasks, their proofs and the list of open tasks, like the
+shuffler itself, with the same limits on bodies and tokens, and nothing else. It does not know who
+sent a request; the relay does, but cannot read it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shuffledp.tasks.task import MOST_TASK_BYTES
 
 PATH = re.compile(r"/tasks/(?P<task>[0-9a-f]{64})(?P<end>/reports|/proof|)|(?P<whole>/current)")
 REQUEST_ROOM = 2048
-"""What a request may be longer than its report."""
+"""How many bytes a request may be longer than its report."""
 ANSWER_MULTIPLE = 1024
 MOST_CONTENT_BYTES = MOST_TASK_BYTES
 """The longest answer: sealed and padded, it is less than what relays and devices take."""
@@ -48,7 +48,7 @@ Answers = Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]]
 
 
 class Gateway:
-    """Opens requests, has them answered, and seals the answers."""
+    """Opens requests, gets their responses, and seals these."""
 
     def __init__(self, folder: str, tasks: TaskRegistry, arriving: Arriving) -> None:
         self._folder, self._tasks, self._arriving = Path(folder), tasks, arriving
@@ -70,7 +70,7 @@ class Gateway:
         return [GatewayKey(number, key.public.raw) for number, key in active]
 
     def configurations(self) -> Response:
-        """The key configurations, as RFC 9458 §3.2 writes them."""
+        """The key configurations in the format of RFC 9458 §3.2."""
         parts = (key.to_bytes() for key in self.public())
         data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
         return Response(data, media_type=KEYS_TYPE)
@@ -81,7 +81,7 @@ class Gateway:
             raise Problem(
                 422,
                 "key-unknown",
-                "The task's gateway key is none of this shuffler's; make the task with the key "
+                "The task's gateway key is not one of this shuffler's; make the task with the key "
                 "that `shuffledp relay key` prints.",
             )
 
@@ -120,7 +120,9 @@ async def _answered(inner: BinaryRequest, answers: Answers) -> Response:
     answer = answers.get((inner.method, end)) if found else None
     try:
         if found is None or answer is None:
-            raise Problem(404, "task-unknown", "Nothing but tasks and uploads is answered here.")
+            raise Problem(
+                404, "task-unknown", "The gateway answers only requests for tasks, and uploads."
+            )
         return _bounded(await answer(_request(inner, found["task"] or "")))
     except Problem as problem:
         return problem.response()

@@ -17,7 +17,7 @@ Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
 
 
 INTAKE_FIGURES = (
-    Counts("uploads", "Reports that were uploaded, by what became of them", ("task", "verdict")),
+    Counts("uploads", "Uploaded reports, by outcome", ("task", "verdict")),
     Seconds("commit_seconds", "How long it took to make uploads durable, many at once"),
 )
 
@@ -56,15 +56,14 @@ class Intake:
         return verdict
 
     async def settled(self) -> None:
-        """Returns when there is a verdict on every upload that waits now."""
+        """Returns when every upload that waits now has a verdict."""
         if self._unsettled:
             await asyncio.wait(list(self._unsettled))
 
     async def run(self) -> None:
-        """Commits uploads until `close` was called and none is left.
-
-        Two loops take turns: while one commits, the other already judges and encrypts, or waits for
-        the database. So the disk never waits for the event loop.
+        """Commits uploads until `close` was called and none is left. Two loops take turns: while
+        one commits, the other already checks and encrypts, or waits for the database. So the disk
+        never waits for the event loop.
         """
         await asyncio.gather(self._commit_all(), self._commit_all())
 

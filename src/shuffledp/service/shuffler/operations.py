@@ -1,4 +1,4 @@
-"""What the shuffler's own routes take and answer."""
+"""Requests and responses of the shuffler's own routes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""How far a task is, as everybody may see it: in tenths of a batch, minutes after the fact.
-
-An exact count that moves with every report would tell an issuer, which knows when it gave each
-token, who has used one. So the counts are looked at on a fixed beat, regardless of requests, and
-what is shown is the look before the last one, rounded down.
+"""The public progress of a task: in tenths of a batch, with minutes of delay. An exact count that
+changes with every report would reveal to an issuer, which knows when it issued each token, who has
+used one. So the counts are read at fixed times, regardless of requests, and the second-to-last
+reading is shown, rounded down.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ COUNT: JsonSchema = {"type": "integer"}
 PROGRESS = Operation(
     method="GET",
     path="/tasks/{task}/progress",
-    summary="How far a task is, rounded down and at least ten minutes old",
+    summary="The progress of a task, rounded down and at least ten minutes old",
     answers={200: json_object(task=TASK_NAME, have=COUNT, need=COUNT, batches=COUNT)},
     problems=NEEDS_TASK,
 )
 
 
 class Seen(NamedTuple):
-    """How far a task was at one look."""
+    """The progress of a task at one reading."""
 
     have: int = 0
     """Reports in the batch that is being filled, rounded down."""
@@ -40,7 +39,7 @@ class Seen(NamedTuple):
 
 
 class Progress:
-    """What is shown of every task. `run` looks again and again."""
+    """The public progress of every task; `run` updates it."""
 
     def __init__(self, store: ShufflerStore) -> None:
         self._store = store
@@ -48,14 +47,14 @@ class Progress:
         self._next: dict[int, Seen] = {}
 
     async def run(self) -> None:
-        """Looks at all tasks every ten minutes, until it is cancelled."""
+        """Reads the progress of all tasks every ten minutes, until it is cancelled."""
         while True:
-            with contextlib.suppress(StorageUnavailable):  # what was seen is shown for longer
+            with contextlib.suppress(StorageUnavailable):  # the last reading is shown for longer
                 await self.look()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Looks at all tasks, and shows from now on what was seen at the look before."""
+        """Reads the progress of all tasks, and publishes the previous reading."""
         states = await self._store.all_filling()
         found = {
             entry.number: Seen(
@@ -68,7 +67,7 @@ class Progress:
         self._shown, self._next = self._next, found
 
     def of(self, entry: RegisteredTask) -> dict[str, int]:
-        """What everybody may know of a task."""
+        """The public progress of a task."""
         seen = self._shown.get(entry.number, Seen())
         return {"have": seen.have, "need": entry.task.batch.reports, "batches": seen.batches}
 

@@ -1,4 +1,4 @@
-"""The shuffler's tasks, which every process keeps in memory and learns of through the store."""
+"""The shuffler's tasks, which every process keeps in memory and updates from the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SharedTasks(TaskRegistry):
     which grows in the order in which changes are stored."""
 
     lost: Callable[[bytes], bool] = staticmethod(lambda _: False)
-    """Whether reports were acknowledged of a task that the store does not know."""
+    """Whether reports were acknowledged for a task that the store does not know."""
     _known_changes = _known_epoch = -1
     _refreshing: asyncio.Task[None] | None = None
     _next: asyncio.Task[None] | None = None
@@ -60,8 +60,8 @@ class SharedTasks(TaskRegistry):
         await self._read()
 
     async def refresh(self) -> None:
-        """Learns of all changes that were stored before this call. However many ask at the same
-        time, the store is asked by one of them, and once more for those that came meanwhile."""
+        """Reads all changes that were stored before this call. Concurrent callers share one query
+        of the store; those that arrive while it runs share the next one."""
         if self._next is None:
             self._next = asyncio.create_task(self._read_after(self._refreshing))
         await asyncio.shield(self._next)
@@ -90,7 +90,7 @@ class SharedTasks(TaskRegistry):
         if self._known_changes < 0:
             stored = {bytes(row[1]) for row in rows}
             for entry in [one for one in self.by_id.values() if one.task.id not in stored]:
-                self._drop(entry)  # its number may be another task's now
+                self._drop(entry)  # its number may belong to another task now
         for number, task_id, body, state, changed in rows:
             known = self.by_id.get(bytes(task_id))
             if state == "deleted":
@@ -105,10 +105,10 @@ class SharedTasks(TaskRegistry):
         self._known_changes, self._known_epoch = changes, epoch
 
     async def run(self) -> None:
-        """Learns of changes every second, until it is cancelled."""
+        """Reads changes every second, until it is cancelled."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             try:
                 await self.refresh()
-            except Exception as error:  # looked at again later, whatever it was
+            except Exception as error:  # retried later in any case
                 log("reading tasks failed", level="error", error=type(error).__name__)

@@ -21,7 +21,7 @@ class Replicas:
         self._database, self._name = database, name
 
     async def beat(self) -> None:
-        """Says that this process is there; forgets those that were not seen for a day."""
+        """Records a heartbeat of this process; forgets processes not seen for a day."""
         now = self._database.now
         await self._database.rows(
             f"INSERT INTO replicas (name, seen) VALUES ($1, {now}) "
@@ -31,18 +31,18 @@ class Replicas:
         await self._database.rows(f"DELETE FROM replicas WHERE seen < {now} - {DAY_SECONDS}")
 
     async def run(self) -> None:
-        """Says so again and again, until it is cancelled."""
+        """Records heartbeats until it is cancelled."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             with contextlib.suppress(StorageUnavailable):
                 await self.beat()
 
     async def leave(self) -> None:
-        """Says that this process ends."""
+        """Records that this process ends."""
         await self._database.rows("DELETE FROM replicas WHERE name = $1", self._name)
 
     async def counts(self) -> tuple[int, int]:
-        """How many processes were seen lately, and how many are away."""
+        """How many processes were seen recently, and how many are missing."""
         rows = await self._database.rows(f"SELECT {self._database.now} - seen FROM replicas")
         away = sum(int(age) > AWAY_SECONDS for (age,) in rows)
         return len(rows) - away, away

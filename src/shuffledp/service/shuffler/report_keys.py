@@ -1,17 +1,16 @@
-"""The keys under which the shuffler stores reports: one per batch, destroyed after its delivery.
-
-A database keeps copies of what was deleted: in its log, in free pages, in backups. So every report
-is stored encrypted (AES-GCM) under the key of the batch that it will be in, and the keys are kept
-outside the database and its backups. When a batch was delivered, its key is destroyed: every copy
-of its reports is then unreadable, wherever it is.
+"""The keys that encrypt stored reports: one per batch, destroyed after its delivery. A database
+keeps copies of deleted data in its log, in free pages and in backups. So every report is stored
+encrypted (AES-GCM) with the key of its batch, and the keys are kept outside the database and its
+backups. After a batch is delivered, its key is destroyed, and every copy of its reports becomes
+unreadable.
 
 Which keys were destroyed is recorded, so that a store restored from a backup can tell reports that
 were delivered since from reports whose key was lost.
 
 `FolderKeys` keeps keys as files in a folder that all processes share, on one machine or on a volume
-of several. It promises that a destroyed key was overwritten and its removal is on disk; what a disk
-or a snapshot keeps of overwritten blocks it cannot know. `CommandKeys` asks an operator's program,
-which may keep them in a KMS; what a destroyed key means is then that program's promise.
+of several. It promises that a destroyed key was overwritten and that its removal is on disk; it
+cannot know whether a disk or a snapshot keeps overwritten blocks. `CommandKeys` asks an operator's
+program, which may keep them in a KMS; that program then determines what destroying a key means.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ except ImportError:  # Windows
 LOCK_SECONDS = 10.0
 COMMAND_SECONDS, DESTROYED_CODE, MOST_ANSWER = 30.0, 3, 4096
 MOST_KNOWN = 1024
-"""Keys that a process holds in memory; older ones are asked for again."""
+"""The most keys that a process keeps in memory; older ones are read again."""
 DELIVERED = "delivered"
 Name = tuple[bytes, int]
 """A task's id and the number of its batch."""
@@ -79,7 +78,7 @@ class ReportKeys(ABC):
         return found
 
     def forget(self) -> None:
-        """Forgets the keys in memory, so that each is asked for again: another process may have
+        """Forgets the keys in memory, so that each is read again: another process may have
         destroyed it."""
         self._known.clear()
 
@@ -111,7 +110,7 @@ class ReportKeys(ABC):
 
     @abstractmethod
     def missing(self, task: bytes, numbers: Iterable[int]) -> list[int]:
-        """Those of a task's batches whose key is neither there nor destroyed on purpose."""
+        """The batches of a task whose key is missing but was not destroyed deliberately."""
 
 
 class FolderKeys(ReportKeys):
@@ -134,8 +133,8 @@ class FolderKeys(ReportKeys):
                     self._write(owner, identity)
                 if owner.read_bytes() != identity:
                     raise ConfigError(
-                        f"The report keys in {self.path} belong to another store; give every "
-                        "shuffler its own folder, or bring the store back that they belong to."
+                        f"The report keys in {self.path} belong to another store; use a separate "
+                        "folder for every shuffler, or bring back the store that they belong to."
                     )
                 self._read_ended()
                 for left in self.path.glob("*.part"):
@@ -187,8 +186,7 @@ class FolderKeys(ReportKeys):
         return self.path / f"{name[0].hex()}-{name[1]}.key"
 
     def _read_ended(self) -> None:
-        """Reads what was destroyed since it was last read, by whichever process, and forgets those
-        keys."""
+        """Reads which keys any process has destroyed since the last call, and forgets them."""
         with self._reading:
             if not self._list.exists() or self._list.stat().st_size == self._read_bytes:
                 return
@@ -227,7 +225,7 @@ class FolderKeys(ReportKeys):
             ) from None
 
     def _write(self, file: Path, data: bytes) -> None:
-        """Makes a file, complete and durable, that is not there yet."""
+        """Creates a new file, complete and durable."""
         part = file.with_suffix(".part")
         with open(part, "wb", opener=private) as out:
             out.write(data)
@@ -246,7 +244,7 @@ class FolderKeys(ReportKeys):
             erase(self._file(name))
 
     def _record(self, line: bytes) -> None:
-        """Adds a line to the list of destroyed keys, durably; nothing of it if the disk is full."""
+        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full."""
         with open(self._list, "ab", buffering=0, opener=private) as out:
             begin = out.seek(0, os.SEEK_END)
             try:

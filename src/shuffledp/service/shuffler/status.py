@@ -1,4 +1,4 @@
-"""What the shuffler's status and its levels say: the same in every process."""
+"""The shuffler's status and gauges, the same in every process."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from shuffledp.service.shuffler.store import ShufflerStore
 STATUS_FIGURES = (
     Levels("waiting_reports", "Reports that are in no batch yet", ("task",)),
     Levels("unfinished_batches", "Batches that are closed and not yet delivered and deleted"),
-    Levels("failing_batches", "Batches that the analyzer did not take at the last try"),
+    Levels("failing_batches", "Batches that the analyzer did not accept at the last attempt"),
     Levels("stopped_tasks", "Tasks that take no reports because the store went back in time"),
     Levels("replicas", "Processes that were seen in the last half minute"),
-    Levels("replicas_away", "Processes that hang, or ended without saying so, in the last day"),
+    Levels("replicas_away", "Processes that hang or ended unexpectedly in the last day"),
 )
 
 
 async def task_status(
     entry: RegisteredTask, store: ShufflerStore, rejected: Mapping[str, int]
 ) -> dict[str, Any]:
-    """How far a task is: waiting reports, refusals, batches."""
+    """The progress of a task: waiting reports, refusals, batches."""
     rule, state = entry.task.batch, await store.filling(entry.number)
     have = state.reports if state else 0
     return {

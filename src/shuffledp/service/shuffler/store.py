@@ -1,8 +1,8 @@
 """The shuffler's closed batches: leased by one process at a time, delivered, deleted.
 
 closing → ordered → delivered → deleted, or discarded. A process works on a batch while it holds the
-batch's lease, which it renews; the lease of a process that hangs or dies runs out, and another one
-goes on. Every step checks the lease in the statement that records it.
+batch's lease, which it renews; the lease of a process that hangs or dies expires, and another
+process continues. Every step checks the lease in the statement that records it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ PAGE_KEYS: dict[str, tuple[str, int | bytes]] = {
     "postgresql": ("name", b""),
     "sqlite": ("rowid", 0),
 }
-"""By which reports of a batch are read page by page, and what comes before the first."""
-OLDER = (
-    "the store is older than a delivery, so that it is not known who has answered; make a new task"
-)
+"""The column for reading the reports of a batch page by page, and a value before the first."""
+OLDER = "the store is older than a delivery, so it is not known who has answered; make a new task"
 
 
 class LeaseLost(StorageUnavailable):
-    """Another process works on this batch by now."""
+    """Another process is now working on this batch."""
 
     def __init__(self) -> None:
-        super().__init__("Another process works on this batch by now.")
+        super().__init__("Another process is now working on this batch.")
 
 
 @dataclass(kw_only=True)
@@ -54,7 +52,7 @@ class Batch:
     noise_shares: int
     digest: bytes | None
     folder: str
-    """Where in the spool its parts are."""
+    """The folder of its parts in the spool."""
     tries: int
     """How often its delivery has failed."""
     problem: str = ""
@@ -67,7 +65,7 @@ def _batch(row: Row) -> Batch:
 
 
 class ShufflerStore:
-    """Closed batches, and how far tasks are, in the store that all processes share."""
+    """Closed batches and the progress of tasks, in the store that all processes share."""
 
     def __init__(
         self, database: Database, tasks: TaskRegistry, keys: ReportKeys, replica: str
@@ -81,18 +79,18 @@ class ShufflerStore:
         return self.keys.key(self.tasks.numbered(batch.task).task.id, batch.number)
 
     async def filling(self, task: int) -> Filling | None:
-        """How far a task is; None if it was deleted."""
+        """The progress of a task; None if it was deleted."""
         return await self.database.run(
             lambda transaction: filling.filling(transaction, task), atomic=False
         )
 
     async def all_filling(self) -> dict[int, Filling]:
-        """How far every task is, by its number."""
+        """The progress of every task, by its number."""
         rows = await self.database.rows(f"SELECT task, {filling.FILLING_COLUMNS} FROM filling")
         return {int(row[0]): Filling.of(row[1:]) for row in rows}
 
     async def close_early(self, entry: RegisteredTask, state: Filling) -> bool:
-        """Closes the batch that a task is filling; False if it holds others by now."""
+        """Closes the batch that a task is filling; False if its reports have changed."""
         key = await asyncio.to_thread(self.keys.key, entry.task.id, state.number)
         return await self.database.run(
             lambda transaction: filling.close_early(
@@ -176,7 +174,7 @@ class ShufflerStore:
     async def messages(self, batch: Batch) -> AsyncIterator[bytes]:
         """The encrypted messages of a batch's reports, page by page.
 
-        Ensures: raises `StorageUnavailable` unless there are as many reports as the batch holds.
+        Ensures: raises `StorageUnavailable` unless all reports of the batch are there.
         """
         key, found = self.key(batch), 0
         async for rows in self._pages(batch):
@@ -187,7 +185,7 @@ class ShufflerStore:
             )
         if found != batch.reports:
             log("batch incomplete", level="error", batch=batch.id.hex(), reports=found)
-            raise StorageUnavailable("The store does not hold all reports of this batch.")
+            raise StorageUnavailable("The store does not have all reports of this batch.")
 
     async def _pages(self, batch: Batch) -> AsyncIterator[list[Row]]:
         last: int | bytes
@@ -209,7 +207,7 @@ class ShufflerStore:
         """Destroys the key of a batch that was delivered.
 
         Ensures: no copy of the messages in the database, its log, a backup or the spool can be read
-        any more. A crash before `delete` is made good by the next process.
+        any more. After a crash before `delete`, the next process finishes it.
         """
         task = self.tasks.numbered(batch.task).task.id
         await asyncio.to_thread(self.keys.destroy, task, batch.number)
@@ -233,9 +231,9 @@ class ShufflerStore:
     # bringing the store and the keys together
 
     async def reconcile(self, entry: RegisteredTask) -> None:
-        """Ends the batches of a task whose keys were destroyed: they were delivered, and the store
-        is older than that, or an operator has given them up. In the first case the task takes no
-        more reports: who has answered is not known."""
+        """Ends the batches of a task whose keys were destroyed: either they were delivered and the
+        store is older than that, or an operator discarded them. In the first case the task takes no
+        more reports, because it is not known who has answered."""
         task = entry.task.id
         for batch in await self.batches(entry.number):
             if batch.state in ("closing", "ordered"):

@@ -1,5 +1,5 @@
-"""Uploads: what is asked of a request before its report is stored, and what the client is told.
-The store decides whether a report counts."""
+"""Uploads: checks of a request before its report is stored, and the responses to clients. The store
+decides whether a report counts."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ from shuffledp.tasks.wire import Upload, read_upload
 
 UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
 STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_code=200)
-"""Without bodies, so that an answer is one write to the network, which saves an eighth of an
-upload's CPU time."""
+"""Responses without bodies need only one write to the network, which saves an eighth of an upload's
+CPU time."""
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
 REFUSALS = {
     Verdict.REPORT_DIFFERS: (
         409,
         "Another report has this id; a retry sends the same bytes, a new report a new id.",
     ),
-    Verdict.TOKEN_USED: (409, "This token has sent its report; one report per token counts."),
+    Verdict.TOKEN_USED: (
+        409,
+        "This token has already sent its report; one report per token counts.",
+    ),
     Verdict.TASK_CLOSED: (410, "This task takes no more reports."),
     Verdict.TASK_EXPIRED: (410, "This task has expired; it takes no more reports."),
     Verdict.KEY_RETIRED: (
@@ -54,7 +57,7 @@ def over(entry: RegisteredTask, now: float) -> Verdict | None:
 
 
 def refusal(verdict: Verdict, holder: Admission) -> Problem:
-    """What a client is told whose report was not stored."""
+    """The response to a client whose report was not stored."""
     if verdict is Verdict.UNKNOWN_TOKEN:
         return not_enrolled()
     status, words = REFUSALS[verdict]
@@ -140,8 +143,8 @@ class Uploads:
         return upload
 
     async def _body(self, receive: Receive, need: int, holder: Admission) -> bytes:
-        """A request's whole body. If it is not there at once, the token is looked up before more
-        of it is read, and all such bodies together have a limit."""
+        """A request's whole body. If it does not arrive at once, the token is looked up before more
+        of it is read, and the total size of such bodies is limited."""
         first = await next_part(receive)
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))

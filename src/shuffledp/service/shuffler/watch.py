@@ -1,17 +1,18 @@
-"""Noticing that the store has gone back in time: a lagging standby that was promoted, a renamed
+"""Detects that the store has gone back in time: a lagging standby that was promoted, a renamed
 older database, a restored dump or snapshot.
 
 Two things are remembered outside the store, in a folder of small files, one per process:
 
-* **How far every task was** when this process last acknowledged a report. Positions only grow, so a
+* **The position of every task** when this process last acknowledged a report. Positions only grow,
+  so a
   store that is behind has lost acknowledged reports.
 * **The epoch**, a number in the store that is raised whenever its history changes: PostgreSQL's
-  system, timeline, database and table say so. With it the store keeps how far each task was at that
-  moment, so that a process that comes later still sees what was lost.
+  system, timeline, database and table identify it. The store keeps each task's position at that
+  moment, so that a later process still sees what was lost.
 
 Both are compared at every new session with the database; positions also in the statement that
 stores reports. Tasks that
-are behind take no more reports, and the status says why: who has answered them is not known.
+are behind take no more reports, and the status says why: it is not known who has answered them.
 Tokens that count once in all tasks are refused if they were enrolled before.
 """
 
@@ -37,7 +38,7 @@ from shuffledp.service.store.database import Transaction
 from shuffledp.service.store.private import lock_file, private_folder
 
 BEHIND = (
-    "the store is older than reports that were acknowledged, so that it is not known who has "
+    "the store is older than reports that were acknowledged, so it is not known who has "
     "answered; make a new task"
 )
 HISTORY = """
@@ -71,7 +72,7 @@ class Seen(NamedTuple):
 
 
 def read_seen(data: bytes) -> Seen:
-    """The content of a file; one that was never written completely says nothing."""
+    """The content of a file; empty if it was never written completely."""
     if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         return Seen(0, {})
     whole = len(data) - (len(data) - _HEAD.size) % _SLOT.size
@@ -124,7 +125,7 @@ class Watch:
         return found
 
     def close(self) -> None:
-        """Makes everything durable and leaves the file to those that follow."""
+        """Makes everything durable and leaves the file to later processes."""
         if self._file >= 0:
             self.sync()
             os.close(self._file)
@@ -153,8 +154,8 @@ class Watch:
             os.fsync(self._file)
 
     async def run(self) -> None:
-        """Makes what is remembered durable again and again, until it is cancelled. A process that
-        is killed loses nothing of it; only a machine that fails may lose the last second."""
+        """Regularly makes what is remembered durable, until it is cancelled. A killed process loses
+        nothing; only a machine failure may lose the last second."""
         while True:
             await asyncio.sleep(SYNC_SECONDS)
             await asyncio.to_thread(self.sync)
@@ -168,13 +169,13 @@ class Watch:
         return task_id[:KEPT_ID_BYTES] in self._positions
 
     async def went_back(self, entry: RegisteredTask) -> None:
-        """Stops a task that the store has lost reports of, as soon as that is seen."""
+        """Stops a task for which the store has lost reports, as soon as that is noticed."""
         log("store went back in time", level="error", task=entry.task.id.hex(), reason=BEHIND)
         if self.stop_now is not None:
             await self.stop_now(entry)
 
     def reached(self, entry: RegisteredTask, state: Filling) -> None:
-        """Remembers how far a task is after a store, before that is acknowledged."""
+        """Remembers a task's position after a store, before it is acknowledged."""
         name = entry.task.id[:KEPT_ID_BYTES]
         self._remember(name, max(state.position, self._positions.get(name, 0)))
 
@@ -237,7 +238,7 @@ class Watch:
 
 
 async def _raise_epoch(transaction: Transaction) -> int:
-    """The store's epoch, raised if its history has changed since it was last looked at."""
+    """The store's epoch, raised if its history has changed since the last check."""
     ((epoch, known),) = await transaction.rows("SELECT epoch, history FROM store WHERE id = 1")
     if transaction.dialect != "postgresql":
         return int(epoch)
@@ -264,7 +265,7 @@ async def _raise_epoch(transaction: Transaction) -> int:
 
 
 async def _positions(transaction: Transaction, known: int, epoch: int) -> dict[int, int]:
-    """Each task's position, by its number: now, or when the epoch began that followed the known
+    """Each task's position, by its number: now, or at the beginning of the epoch after the known
     one."""
     if 0 < known < epoch:
         rows = await transaction.rows(

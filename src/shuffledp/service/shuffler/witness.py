@@ -1,8 +1,7 @@
-"""The shuffler watches the analyzer's log of tasks: it signs only heads that continue what it saw.
-
-So the analyzer cannot show one log to one person and another log to everybody else, unless the
-shuffler helps. The newest head is kept in the store, which all processes share, and in a file
-beside the signing key, before anything is signed for it: a shuffler whose store was restored from a
+"""The shuffler witnesses the analyzer's log of tasks: it signs only heads that extend what it saw.
+So the analyzer cannot show one log to one person and another log to everyone else, unless the
+shuffler helps. The newest head is kept in the store, which all processes share, and in a file next
+to the signing key, before anything is signed for it: a shuffler whose store was restored from a
 backup never signs a second history.
 """
 
@@ -53,20 +52,20 @@ class Witness:
     _analyzer: httpx2.AsyncClient
 
     def __init__(self, pinned: str, folder: str | Path, clock: Clock = system_clock) -> None:
-        """`folder` holds the file of the newest head."""
+        """`folder` contains the file of the newest head."""
         self._pinned, self._file = bytes.fromhex(pinned), Path(folder) / HEAD_FILE
         self._advancing, self._clock = asyncio.Lock(), clock
         self._proofs: dict[bytes, str] = {}
 
     def open(self, database: Database, key: SigningKey, analyzer: httpx2.AsyncClient) -> None:
-        """Gives the witness its store, its key, and the analyzer to watch."""
+        """Sets the store, the key, and the analyzer to watch."""
         self._database, self._key, self._analyzer = database, key, analyzer
 
     async def prove(self, task: Task, collector: TaskSignature) -> Storing:
-        """Proves that a task is in the analyzer's log, and gives what stores the proof; a `Problem`
-        unless it is.
+        """Proves that a task is in the analyzer's log, and returns what stores the proof; a
+        `Problem` unless it is.
 
-        Ensures: the head in the proof continues every head that was witnessed before.
+        Ensures: the head in the proof extends every head that was witnessed before.
         """
         try:
             async with self._advancing:
@@ -112,7 +111,8 @@ class Witness:
         return None if self._pinned and head.log_key != self._pinned else head
 
     async def _advance(self) -> Head:
-        """The analyzer's head, after it was seen to continue all that was witnessed, and kept."""
+        """The analyzer's head, after checking that it extends everything witnessed before, and
+        storing it."""
         with lock(self._file.with_suffix(".lock"), LOCK_SECONDS, secret=True):
             kept, stored = self._kept(), await self._stored_head()
             head: Head | None = None
@@ -126,7 +126,7 @@ class Witness:
         return head
 
     async def _continued(self, last: Head | None, wanted: Head | None) -> Head:
-        """The analyzer's head, after it was seen to continue the last one; it must be the wanted
+        """The analyzer's head, after checking that it extends the last one; it must be the wanted
         one, if one is given."""
         size, root = (last.size, last.root) if last else (0, EMPTY_ROOT)
         answer = await self._ask(f"/log/consistency/{size}", "log-place")
@@ -136,7 +136,7 @@ class Witness:
         head.check()
         expected = self._pinned or (last.log_key if last else head.log_key)
         if head.log_key != expected:
-            raise _forked("is signed with another key than before")
+            raise _forked("is signed with a different key than before")
         head.check_extends(size, root, read_path(answer.get("path")))
         if wanted is not None and (head.size, head.root) != (wanted.size, wanted.root):
             raise _busy()
@@ -150,12 +150,14 @@ class Witness:
             raise Problem(
                 422,
                 "task-unlogged",
-                "The analyzer's log does not hold this task; register it at the analyzer first.",
+                "The analyzer's log does not contain this task; register it at the analyzer first.",
             )
         try:
             index, analyzer = int(answer["index"]), bytes.fromhex(answer["analyzer_signature"])
         except (KeyError, ValueError, TypeError):
-            raise ProofError("form", "The analyzer's answer about its log is no proof.") from None
+            raise ProofError(
+                "form", "The analyzer's response about its log is not a proof."
+            ) from None
         keys = {
             COLLECTOR: collector.key,
             SHUFFLER: self._key.public,
@@ -220,7 +222,7 @@ class Witness:
     # routes
 
     def routes(self) -> list[Served]:
-        """What everybody may ask."""
+        """The public routes."""
         return [
             Served(operations.PROOF, self.answer_proof),
             Served(operations.WITNESSED_HEAD, self.answer_head),
@@ -293,7 +295,7 @@ def _forked(how: str) -> Problem:
     return Problem(
         409,
         "log-forked",
-        f"The analyzer's log of tasks {how}, so that people could be shown different tasks; ask "
+        f"The analyzer's log of tasks {how}, so people could be shown different tasks; ask "
         "the analyzer's operator to bring its store and signing key back.",
     )
 

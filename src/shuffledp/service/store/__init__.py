@@ -11,7 +11,7 @@ require("service")
 
 
 async def open_database(url: str, schema: Schema, *, shared: bool = False) -> Database:
-    """The database behind `sqlite:path` or `postgresql://…`, migrated to the current schema.
+    """The database at `sqlite:path` or `postgresql://…`, migrated to the current schema.
 
     With `shared`, any number of processes may use a PostgreSQL database at the same time.
     Ensures: otherwise no other service works on the same database at the same time.
@@ -28,7 +28,7 @@ async def open_database(url: str, schema: Schema, *, shared: bool = False) -> Da
 
 
 async def check_database(url: str, role: str) -> None:
-    """Raises `ConfigError` unless a role's server could open this database now; makes nothing."""
+    """Raises `ConfigError` unless a role's server could open this database now; creates nothing."""
     if url.startswith("sqlite:"):
         from shuffledp.service.store.sqlite import check_file
 

@@ -28,8 +28,8 @@ def sqlite_path(store: str) -> Path:
 
 
 def back_up(store: str, output: str | Path) -> int:
-    """Copies one moment of a store into a new file, durably; gives its bytes. The service goes on
-    meanwhile, and however much it writes, the copy is made in one step."""
+    """Durably copies a snapshot of a store into a new file; returns its size in bytes. The service
+    keeps running, and the copy is consistent however much it writes."""
     source, target = sqlite_path(store), Path(output)
     if not source.exists():
         raise ParameterError(f"There is no store {source}; check the path.")
@@ -44,7 +44,7 @@ def back_up(store: str, output: str | Path) -> int:
         raise ParameterError(f"{target} exists; choose another name.") from None
     except (apsw.Error, OSError) as error:
         raise ParameterError(
-            f"The backup could not be made ({_reason(error)}); nothing is left of it: check that "
+            f"The backup could not be made ({_reason(error)}) and was removed: check that "
             "the store is an SQLite database and that the disk of the backup has free space."
         ) from None
     finally:
@@ -53,7 +53,7 @@ def back_up(store: str, output: str | Path) -> int:
 
 
 def restore(backup: str | Path, store: str) -> None:
-    """Puts a backup in a store's place, in one step; refuses while a service uses the store."""
+    """Replaces a store with a backup in one step; refuses while a service uses the store."""
     target, source = sqlite_path(store), Path(backup)
     if not source.exists():
         raise ParameterError(f"There is no backup {source}; check the path.")
@@ -88,7 +88,7 @@ def _part(target: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a checked database in one step, which sees one moment of it."""
+    """Copies a database in one step, as a consistent snapshot, and checks it."""
     given = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
     made = apsw.Connection(str(target))
     try:

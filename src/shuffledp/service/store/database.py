@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL do for the servers; statements number their values $1, $2, …"""
+"""The interface to SQLite and PostgreSQL; statements number their values $1, $2, …"""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Row = tuple[Any, ...]
 Value = int | str | bytes | None
 T = TypeVar("T")
 PAGE_ROWS = 5000
-"""Rows that one transaction deletes at most."""
+"""The most rows that one transaction deletes."""
 PROOF_BYTES = 8192
 """Written to test whether the disk accepts data: as much as a report and its entries."""
 PROOF_SECONDS = 2.0
-"""How long a proof of writing holds, so that asking costs little however often it is done."""
+"""Seconds for which a successful write test is reused, so that frequent checks cost little."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Transaction(ABC):
 
     @abstractmethod
     async def rows(self, sql: str, *values: Value) -> list[Row]:
-        """The rows that a statement gives."""
+        """The rows that a statement returns."""
 
     @abstractmethod
     async def present(self, *wanted: Rows) -> list[set[Row]]:
@@ -49,8 +49,8 @@ class Transaction(ABC):
     async def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
     ) -> set[int]:
-        """Adds rows, leaving out those whose key (the first `key` columns) is there already, and
-        gives the positions of the rows that were new."""
+        """Adds rows, leaving out those whose key (the first `key` columns) exists, and returns the
+        positions of the new rows."""
 
     @abstractmethod
     async def append(self, *added: Rows) -> None:
@@ -80,17 +80,17 @@ class Database(ABC):
     @abstractmethod
     async def run(self, work: Work[T], *, atomic: bool = True) -> T:
         """The value that `work` returns, after its changes are durable. Raises `StorageUnavailable`
-        if they could not be stored, or if the answer was lost: only the database knows then whether
-        they were. Raises `KeyTaken`, and stores nothing, if another connection stored one of the
-        keys meanwhile. Without `atomic`, every statement may be a separate transaction."""
+        if they could not be stored, or if the response was lost: then only the database knows
+        whether they were. Raises `KeyTaken`, and stores nothing, if another connection stored one
+        of the keys first. Without `atomic`, every statement may be a separate transaction."""
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that one statement returns, in a separate transaction."""
         return await self.run(lambda transaction: transaction.rows(sql, *values))
 
     async def delete(self, table: str, keys: Sequence[str], where: str, *values: Value) -> int:
-        """Deletes the rows that meet a condition, so few in each transaction that others need not
-        wait long; gives how many. `keys` are the columns of the table's key."""
+        """Deletes the rows that meet a condition, few in each transaction so that others need not
+        wait long; returns how many. `keys` are the columns of the table's key."""
         names, gone = ", ".join(keys), 0
         sql = (
             f"DELETE FROM {table} WHERE ({names}) IN "
@@ -104,7 +104,7 @@ class Database(ABC):
 
     async def prove_writable(self) -> None:
         """Writes a little, durably, unless that was done a moment ago; raises `StorageUnavailable`
-        if the disk is full or the database is away."""
+        if the disk is full or the database cannot be reached."""
         if time.monotonic() - self._proved < PROOF_SECONDS:
             return
         filler = os.urandom(PROOF_BYTES)
@@ -112,7 +112,7 @@ class Database(ABC):
         self._proved = time.monotonic()
 
     async def close(self) -> None:
-        """Closes all connections; what is asked for afterwards raises `StorageUnavailable`."""
+        """Closes all connections; later requests raise `StorageUnavailable`."""
         if not self.closed:
             self.closed = True
             await self._close()

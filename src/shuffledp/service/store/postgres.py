@@ -1,8 +1,8 @@
 """PostgreSQL through asyncpg.
 
-An exclusive database has one connection, which holds an advisory lock as long as its service runs.
-A shared one has several connections and may be used by any number of processes; whatever they must
-agree on is decided by the database's own rows and keys.
+An exclusive database has one connection, which holds an advisory lock while its service runs.
+A shared one has several connections and may be used by any number of processes; the database's rows
+and keys decide everything that they must agree on.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ CLOSE_SECONDS = 5.0
 
 SESSION_SETTINGS = {
     "synchronous_commit": "on",
-    # Everything is looked up by its key; tables that grow from nothing have no statistics, and the
-    # planner would read them whole at every upload.
+    # Everything is looked up by its key. New tables have no statistics, so the planner would scan
+    # them at every upload.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -72,12 +72,12 @@ UNAVAILABLE_ERRORS = (
     asyncpg.InvalidCachedStatementError,
 )
 TAKEN_ERRORS = (
-    asyncpg.DivisionByZeroError,  # how one statement says that it must not take effect
+    asyncpg.DivisionByZeroError,  # how a statement aborts itself
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
-"""Two processes stored the same at the same time, and this one came second."""
+"""Two processes stored the same key at the same time, and this one was second."""
 
 
 class PostgresTransaction(Transaction):
@@ -125,8 +125,8 @@ class PostgresTransaction(Transaction):
         return positions
 
     async def append(self, *added: Rows) -> None:
-        """Leaves out what is there already and counts, instead of failing: PostgreSQL would write
-        the keys into its log."""
+        """Skips existing rows and counts, instead of failing: PostgreSQL would write the keys into
+        its log."""
         given = [one for one in added if one.rows]
         if given:
             sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
@@ -137,7 +137,7 @@ class PostgresTransaction(Transaction):
 
 
 def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
-    """One statement that gives (number of the question, position of the row) of what is there."""
+    """One statement that returns (number of the lookup, position of the row) of existing rows."""
     parts, used = [], 0
     for part, table, columns, sample in questions:
         given = _unnest((*columns, "ordinal"), sample, used, " WITH ORDINALITY")
@@ -149,7 +149,7 @@ def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
 
 
 def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
-    """One statement that adds rows to several tables, and gives how many were new."""
+    """One statement that adds rows to several tables, and returns how many were new."""
     parts, used = [], 0
     for number, (table, columns, sample) in enumerate(additions):
         names = ", ".join(columns)
@@ -175,7 +175,7 @@ def _turned(rows: Sequence[Row]) -> list[list[Any]]:
 
 
 class PostgresDatabase(Database):
-    """A PostgreSQL database; connections are made again when they were lost."""
+    """A PostgreSQL database; lost connections are replaced."""
 
     now = "extract(epoch FROM clock_timestamp())::bigint"
 
@@ -188,7 +188,7 @@ class PostgresDatabase(Database):
 
     @classmethod
     async def open(cls, url: str, schema: Schema, *, shared: bool) -> PostgresDatabase:
-        """The database behind a URL, migrated to the schema."""
+        """The database at a URL, migrated to the schema."""
         database = cls(url, shared=shared)
 
         async def prepare(transaction: Transaction) -> None:
@@ -205,7 +205,7 @@ class PostgresDatabase(Database):
             ) from None
         except asyncpg.InsufficientPrivilegeError:
             raise ConfigError(
-                "This PostgreSQL user may not make tables in the database; grant it that."
+                "This PostgreSQL user may not create tables in the database; grant it that right."
             ) from None
         except BaseException:
             await database.close()
@@ -227,7 +227,7 @@ class PostgresDatabase(Database):
                 async with connection.transaction():
                     await self.on_session(PostgresTransaction(connection))
         except BaseException:
-            connection.terminate()  # else it would keep the lock
+            connection.terminate()  # otherwise it would keep the lock
             raise
         return connection
 
@@ -289,13 +289,13 @@ async def _check_durable(connection: Any) -> None:
     """Refuses a server that acknowledges commits before they are on disk."""
     if await connection.fetchval("SELECT current_setting('fsync')") != "on":
         raise ConfigError(
-            "PostgreSQL runs with fsync = off, so that a crash could lose acknowledged reports; "
+            "PostgreSQL runs with fsync = off, so a crash could lose acknowledged reports; "
             "set fsync = on and restart it."
         )
 
 
 async def check_server(url: str, role: str) -> None:
-    """Raises `ConfigError` unless a role's server could use this database now; makes nothing."""
+    """Raises `ConfigError` unless a role's server could use this database now; creates nothing."""
     try:
         connection = await asyncpg.connect(url, timeout=10, command_timeout=10)
         try:

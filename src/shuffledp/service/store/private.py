@@ -17,15 +17,15 @@ LOCK_ENDING = ".lock"
 
 
 def private_folder(path: Path) -> None:
-    """Makes a folder that only its owner may enter; takes other people's rights away from one that
-    is there already."""
+    """Makes a folder that only its owner may enter; removes other users' rights from an existing
+    one."""
     path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
     _narrow(path, PRIVATE_FOLDER)
 
 
 def private_file(path: Path) -> None:
-    """Makes an empty file that only its owner may read, or takes other people's rights away from
-    one that is there already."""
+    """Makes an empty file that only its owner may read, or removes other users' rights from an
+    existing one."""
     with open(path, "ab", opener=private):
         pass
     _narrow(path, PRIVATE_FILE)
@@ -40,8 +40,7 @@ def _narrow(path: Path, mode: int) -> None:
 
 def erase(path: Path) -> None:
     """Overwrites a file's bytes, makes that durable, and removes the file; does nothing if there is
-    none. On disks that write elsewhere when a file is overwritten, copies may stay in blocks that
-    no file holds any more."""
+    none. On disks that do not overwrite in place, copies may remain in unused blocks."""
     try:
         file = open(path, "r+b", buffering=0)  # noqa: SIM115
     except FileNotFoundError:
@@ -55,7 +54,7 @@ def erase(path: Path) -> None:
 
 def lock_file(path: Path, seconds: float) -> BaseFileLock | None:
     """The lock of a file, taken, after waiting for at most `seconds`; None if another program
-    holds it. A program that ends, even by SIGKILL, gives its lock back."""
+    holds it. A program that ends, even by SIGKILL, releases its lock."""
     held = lock(path, seconds, secret=True)
     try:
         held.acquire()

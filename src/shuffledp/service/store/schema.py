@@ -1,4 +1,4 @@
-"""A role's tables, and how older ones become these.
+"""A role's tables, and migrations from older ones.
 
 In scripts, {BYTES} is the type of byte strings, and {KEYED} marks tables that are stored in the
 order of their key.
@@ -34,7 +34,7 @@ WITNESS_TABLES = """
 """
 """The newest head of each log that the shuffler has witnessed, and the proofs of its tasks."""
 HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"
-"""A table to write to when somebody asks whether the store can be written."""
+"""A table for testing whether the store can be written."""
 
 
 Words = dict[str, str]
@@ -55,7 +55,7 @@ def check_role(found: list[str], role: str) -> None:
     """Raises `ConfigError` if a database was made by another role."""
     if any(other != role for other in found):
         raise ConfigError(
-            f"This database belongs to the {found[0]}; give the {role} a separate one."
+            f"This database belongs to the {found[0]}; use a separate one for the {role}."
         )
 
 

@@ -45,7 +45,7 @@ class Spool(ABC):
 
     @abstractmethod
     def free_bytes(self) -> int | None:
-        """Free space on its disk; None where there is no such limit."""
+        """Free space on its disk; None if there is no such limit."""
 
 
 class FolderSpool(Spool):
@@ -87,7 +87,7 @@ class FolderSpool(Spool):
 
 
 class BucketSpool(Spool):
-    """A bucket, or a folder in one, that pyarrow knows: s3://, gs://, hdfs://, …"""
+    """A bucket, or a folder in one, that pyarrow supports: s3://, gs://, hdfs://, …"""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri

@@ -1,7 +1,7 @@
 """SQLite through apsw: WAL, synchronous=FULL, one connection in a dedicated thread.
 
-A locked file beside the database lets one process work on it at a time. Others may read: a backup
-sees one moment of the database while the service goes on writing.
+A lock file next to the database allows one process at a time. Others may read: a backup sees a
+consistent snapshot while the service keeps writing.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class SqliteTransaction(Transaction):
 def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, bytes]]:
     """Many rows for one statement: (the SQL of each column's value; two values to bind, under
     `number` and the next one). All bytes are joined into one long value, and JSON says where in it
-    each value begins and ends. SQLite then reads row after row without Python's global lock, so
-    the event loop goes on meanwhile."""
+    each value begins and ends. SQLite then reads row after row without Python's global lock, so the
+    event loop keeps running."""
     located, texts, at = [], [], 1
     for row in rows:
         cells: list[Value] = []
@@ -218,7 +218,7 @@ class SqliteDatabase(Database):
 
 
 def lock_store(path: str, seconds: float) -> BaseFileLock:
-    """The lock that a service holds on its SQLite file as long as it runs."""
+    """The lock that a service holds on its SQLite file while it runs."""
     try:
         lock = lock_file(Path(f"{path}.lock"), seconds)
     except OSError as error:
@@ -228,8 +228,8 @@ def lock_store(path: str, seconds: float) -> BaseFileLock:
         ) from None
     if lock is None:
         raise ConfigError(
-            f"The SQLite store {path} is in use by another service; stop it, or give every "
-            "service a separate file."
+            f"The SQLite store {path} is in use by another service; stop it, or use a "
+            "separate file for every service."
         )
     return lock
 
@@ -251,8 +251,8 @@ def check_file(path: str, role: str) -> None:
             connection.close()
     except (OSError, apsw.Error) as error:
         raise ConfigError(
-            f"The SQLite store {path} cannot be opened ({_reason(error)}); give a file in a folder "
-            "that exists and is writable, and that is a database or not there yet."
+            f"The SQLite store {path} cannot be opened ({_reason(error)}); use a file in a folder "
+            "that exists and is writable; the file must be a database or not exist yet."
         ) from None
     check_role([row[0] for row in rows], role)
 
