@@ -270,10 +270,11 @@ class IndependentCell(Cell):
     def most_messages(self) -> int | None:
         """What a user sends at most; None where there is no such number."""
 
-    @abstractmethod
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
-        a + a sum of independent draws of these laws, in stochastic order."""
+        a + a sum of independent draws of these laws, in stochastic order. Requires: there is no
+        largest number of messages."""
+        raise NotImplementedError
 
 
 def independent_cell(cell: Cell) -> IndependentCell:
@@ -386,10 +387,10 @@ class CellGroup(ABC):
     def most_messages(self) -> int | None:
         """What a user sends at most; None where there is no such number."""
 
-    @abstractmethod
-    def message_laws(self) -> tuple[int, list[MessageLaw]] | None:
-        """(a, laws): a user sends at most a + a sum of independent draws of these laws. None where
-        nothing is gained by it: `most_messages` is hardly more than a user sends on average."""
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        """(a, laws): a user sends at most a + a sum of independent draws of these laws. Requires:
+        there is no largest number of messages."""
+        raise NotImplementedError
 
     # The analyzer
 

@@ -44,8 +44,6 @@ class CellKind:
     prove: Prover
     chosen_by: str
     """The planners' argument `cell` that allows it, beside "best"."""
-    by_name: bool = False
-    """Whether only that argument allows it."""
     buckets: GroupOfBuckets = Buckets.of
     digits: GroupsOfDigits = one_by_one
     """What is drawn at once; the defaults refuse cells that are not independent of each other."""

@@ -446,7 +446,3 @@ class SparseBuckets(CellGroup):
     @property
     def most_messages(self) -> int:
         return self.cell.most_messages
-
-    def message_laws(self) -> None:
-        """There are none: the longest report is short, and padding to it is exact."""
-        return
