@@ -94,12 +94,11 @@ def make_tasks() -> dict[str, Task]:
     for name, planner in PLANS.items():
         for cell in ("bounded", "paper"):
             found[f"{name}, {cell}"] = make_task(planner(cell).to_dict(), f"{name}, {cell}")
-    count, histogram = (PLANS[name]("bounded").to_dict() for name in ("count", "histogram"))
+    count = PLANS["count"]("bounded").to_dict()
     slack = BatchRule(150, top_up="missing", at_least=40, wait_seconds=3600)
     found["count, repeated"] = make_task(
         count, "count, repeated", batch=slack, repeat=True, order="uniform"
     )
-    found["histogram, reserve"] = make_task(histogram, "histogram, reserve", padding="2^-64")
     found["count, per index"] = make_task(
         plan_count(10_000, 1, mse_overhead="1/2", padded=True).to_dict(), "count, per index"
     )
@@ -167,5 +166,5 @@ def described(name: str, task: Task) -> Data:
         "users": protocol.users,
         "cells": len(protocol.cells),
         "report_bytes": task.report_bytes,
-        "needed_report_size": protocol.report_size(task.batch.reports, task.padding),
+        "needed_report_size": protocol.report_size(task.batch.reports),
     }

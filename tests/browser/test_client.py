@@ -65,9 +65,7 @@ class Page:
         plan = plan_histogram(USERS, 2, [f"label {i}" for i in range(60)], cell="bounded")
         key = self.programs.trio.keys.all()[-1].public
         shuffler = self.programs.urls["shuffler"]
-        task = Task.create(
-            plan.to_dict(), key, "large", BatchRule(USERS), padding="2^-64", shuffler=shuffler
-        )
+        task = Task.create(plan.to_dict(), key, "large", BatchRule(USERS), shuffler=shuffler)
         self.programs.register(task)
         return task
 

@@ -60,11 +60,21 @@ def test_counts_to_reach(
     assert plan.forecast.limit_messages <= plan.forecast.messages_per_user
 
 
-@pytest.mark.parametrize(("users", "most"), [(10**4, 34), (10**6, 46)])
-def test_buckets_to_reach(users: int, most: int) -> None:
-    plan = plan_histogram(users, 1, 10)
-    assert kind(plan) == "bounded"
-    assert plan.forecast.messages_per_user / 10 <= most
+@pytest.mark.parametrize(
+    ("users", "buckets", "most", "average"),
+    [
+        (10**4, 10, 283, 21.101),
+        (10**4, 100, 2181, 21.02),
+        (10**4, 1000, 21_085, 21.01),
+        (10**6, 10, 391, 29.101),
+        (10**6, 100, 3003, 29.02),
+    ],
+)
+def test_buckets_to_reach(users: int, buckets: int, most: int, average: float) -> None:
+    padded = plan_histogram(users, 1, buckets, padded=True)
+    assert kind(padded) == "pooled" and padded.report_size <= most and padded.padding == "exact"
+    plan = plan_histogram(users, 1, buckets)
+    assert kind(plan) == "pooled" and plan.forecast.messages_per_user / buckets <= average
     assert plan.forecast.rmse**2 <= 1.5 * float(DiscreteLaplace(F(1, 2)).variance())
     assert plan.certificate.loss == 1
 

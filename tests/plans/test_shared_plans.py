@@ -11,7 +11,7 @@ from plan_parts import held
 
 import shuffledp
 from shuffledp.cells.digits.cell import SharedCell
-from shuffledp.cells.report_size import RESERVE
+from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
@@ -50,8 +50,7 @@ def test_a_report_holds_every_way_down_and_one_way_up() -> None:
     most = ways_down + 2 * cells[0].up.cut + 1 + protocol.dither - 1
     assert protocol.report_size(10**6) == protocol.most_messages == most
     assert most < 0.75 * (sum(cell.most_messages for cell in cells) + protocol.dither - 1)
-    with pytest.raises(ParameterError, match="exact padding only"):
-        protocol.report_size(10**6, RESERVE)
+    assert protocol.padding == EXACT
 
 
 def test_plans_that_count_messages_on_average_keep_separate_digits() -> None:
@@ -98,7 +97,7 @@ def test_noise_of_absent_users_fits_its_size_and_leaves_the_estimate_unbiased() 
     found = []
     for _ in range(200):
         added = protocol.top_up(1_000, entropy)
-        assert int(added.plus.sum()) <= 1_000 * protocol.report_size(users, "exact")
+        assert int(added.plus.sum()) <= 1_000 * protocol.report_size(users)
         batch = protocol.aggregate(values, entropy) + added
         view = protocol.release(batch)
         found.append(

@@ -223,8 +223,12 @@ def test_a_marginal_of_a_marginal_and_the_order_of_columns() -> None:
     assert np.allclose(turned.values.reshape(2, 3), found.values.reshape(3, 2).T)
     assert np.allclose(turned.marginal("way").values, found.marginal("way").values)
     assert found.marginal("way").labels == tuple(WAYS)
-    assert found.marginal("country").rmse == pytest.approx(
-        math.sqrt(found.variances.reshape(3, 2).sum(axis=1).max())
+    country = found.marginal("country")
+    exact = [found.cell.variance_of_sum(2, found.reports, total) for total in country.clipped]
+    assert found.cell.kind == "pooled" and country.rmse == pytest.approx(math.sqrt(max(exact)))
+    alone = asked(8, cell="bounded")  # whose combinations are independent
+    assert alone.marginal("country").rmse == pytest.approx(
+        math.sqrt(alone.variances.reshape(3, 2).sum(axis=1).max())
     )
     for wrong in ((), ("nothing",), ("way", "way")):
         with pytest.raises(ParameterError, match="each once"):

@@ -19,6 +19,7 @@ from shuffledp.protocols.report import count_messages
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.histogram.result import CrosstabResult, of_histogram
 from shuffledp.tasks.encryption import open_all
+from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
@@ -203,5 +204,5 @@ def test_a_task_is_answered_and_counted(tmp_path: Path) -> None:
     assert (np.abs(result.values - [8, 0, 4]) < 6 * plan.forecast.rmse).all()
     with pytest.raises(ValueOutOfRange, match="not on the list of labels"):
         encrypt_report(task, "d")
-    with pytest.raises(ParameterError, match="exact padding only"):
-        Task.create(plan.to_dict(), key.public, "reserve", padding="2^-64")
+    with pytest.raises(TaskError, match="have the padding 'exact'"):
+        replace(task, padding="2^-64").verify()

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from bounded_laws import RARE, sent
+from bounded_laws import RARE
 from flint import arb
 from plan_parts import held, integer_sum, paper_cell
 
@@ -17,13 +17,12 @@ from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.report_size import (
     EXACT,
     RESERVE,
-    best_padding,
     message_laws,
     most_messages,
     padded_size,
+    padding_of,
     reserve_size,
 )
-from shuffledp.errors import ParameterError
 from shuffledp.numbers import message_law
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.message_law import chernoff_capacity, tails
@@ -33,26 +32,14 @@ from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 
 
-def laws_of(groups: Sequence[CellGroup]) -> tuple[int, list[message_law.MessageLaw]]:
-    found = message_laws(groups)
-    assert found is not None
-    return found
-
-
-def reserve_of(groups: tuple[CellGroup, ...], reports: int) -> int:
-    found = reserve_size(groups, reports)
-    assert found is not None
-    return found
-
-
 def noise_tail(groups: Sequence[CellGroup], most: int) -> list[arb]:
     """P(a user's noise takes more than k messages) for k = 0..most."""
-    return tails(laws_of(groups)[1], most)
+    return tails(message_laws(groups)[1], most)
 
 
 def most_input(groups: Sequence[CellGroup]) -> int:
     """The most messages that a value itself can take."""
-    return laws_of(groups)[0]
+    return message_laws(groups)[0]
 
 
 def counting(
@@ -89,7 +76,7 @@ def test_tail_is_that_of_the_count_of_messages() -> None:
 @pytest.mark.parametrize("reports", [4, 1000, 10**6])
 def test_k_is_the_least_that_keeps_a_batch_below_two_to_minus_64(reports: int) -> None:
     protocol = counting()
-    messages = reserve_of(protocol.cell_groups, reports)
+    messages = reserve_size(protocol.cell_groups, reports)
     reserve = messages - most_input(protocol.cell_groups)
     found = noise_tail(protocol.cell_groups, reserve)
     limit = arb(2) ** -64
@@ -101,7 +88,7 @@ def test_k_grows_by_about_44_over_b() -> None:
     """SERVICE: about 44/b messages above the input's 2s + 1, for planned counts."""
     plan = plan_count(10_000, 1, cell="paper")
     groups = plan.protocol.cell_groups
-    reserve = reserve_of(groups, 10_000) - most_input(groups)
+    reserve = reserve_size(groups, 10_000) - most_input(groups)
     expected = 44.4 / float(paper_cell(plan).down_epsilon)
     assert 0.7 * expected < reserve < 1.1 * expected
 
@@ -196,7 +183,7 @@ def test_of_a_users_copies_one_holds_a_value(
 
 def test_observed_counts_stay_within_k() -> None:
     protocol = integer_sum(plan_count(20, 2, mse_overhead=2, cell="paper"))
-    most = reserve_of(protocol.cell_groups, 20)
+    most = reserve_size(protocol.cell_groups, 20)
     plus, minus = protocol.randomize_each(np.ones(20_000, np.int64))
     assert (plus + minus).max() <= most
 
@@ -204,75 +191,27 @@ def test_observed_counts_stay_within_k() -> None:
 def test_chernoffs_bound_covers_the_exact_tail() -> None:
     """It may not be below the exact answer, and not far above it."""
     groups = counting(users=1).cell_groups
-    exact = reserve_of(groups, 1) - most_input(groups)
-    assert exact <= chernoff_capacity(laws_of(groups)[1], 1) <= exact + 30
+    exact = reserve_size(groups, 1) - most_input(groups)
+    assert exact <= chernoff_capacity(message_laws(groups)[1], 1) <= exact + 30
 
 
 def test_a_reserve_holds_the_noise_of_as_many_missing_users() -> None:
     """Their noise fits where their reports would fit: more often than not by far."""
     protocol, entropy = counting(users=20), SeededEntropy("reserve")
-    most = protocol.top_up_reports(20) * reserve_of(protocol.cell_groups, 20)
+    most = protocol.top_up_reports(20) * reserve_size(protocol.cell_groups, 20)
     drawn = [protocol.top_up(20, entropy) for _ in range(500)]
     assert max(int(one.plus.sum() + one.minus.sum()) for one in drawn) < most
 
 
-def law_of_copies(copies: int) -> list[Fraction]:
-    """The law of a user's messages in so many copies of `RARE`, of which one holds 1, by plain
-    enumeration."""
-    law = [Fraction(1)]
-    for value in [1] + [0] * (copies - 1):
-        one = sent(RARE, value)
-        grown = [Fraction(0)] * (len(law) + RARE.most_messages)
-        for k, p in enumerate(law):
-            for j, q in one.items():
-                grown[k + j] += p * q
-        law = grown
-    return law
-
-
-def bits(copies: int) -> tuple[Copies, ...]:
-    return (Copies(cell=RARE, copies=copies, up=Fraction(1), down=Fraction(1)),)
-
-
-@pytest.mark.parametrize("copies", [1, 3, 8])
-@pytest.mark.parametrize("reports", [4, 10**6])
-def test_the_reserve_of_bounded_cells_is_the_least(copies: int, reports: int) -> None:
-    """Against the exact law: reports · P(overflow) ≤ 2⁻⁶⁴, and not so with one message less."""
-    law, size = law_of_copies(copies), reserve_of(bits(copies), reports)
-    limit = Fraction(1, 2**64)
-    assert reports * sum(law[size + 1 :]) <= limit < reports * sum(law[size:])
-    most = most_messages(bits(copies))
-    assert most == copies * RARE.most_messages == len(law) - 1 and law[most] > 0
-    assert size <= most
-    if copies == 8:
-        assert size < most  # so that not everything is the exact maximum
-
-
-def test_tails_of_bounded_cells_are_those_of_the_enumeration() -> None:
-    law = law_of_copies(3)
-    found = tails(laws_of(bits(3))[1], len(law) - 1)
-    for k in range(len(law)):
-        assert float(found[k]) == pytest.approx(float(sum(law[k + 1 :])), rel=1e-12, abs=1e-80)
-
-
-def test_padding_is_exact_where_it_costs_less_than_twice_the_reserve() -> None:
-    for copies in (1, 3, 8, 40, 200):
-        groups = bits(copies)
-        most, reserve = most_messages(groups), reserve_of(groups, 100)
-        assert most is not None
-        exact = most < 2 * reserve
-        assert best_padding(groups, 100) == (EXACT if exact else RESERVE)
-        assert padded_size(groups, 100) == (most if exact else reserve)
-    assert best_padding(bits(1), 100) == EXACT and best_padding(bits(200), 100) == RESERVE
-    assert (
-        best_padding(counting().cell_groups, 100) == RESERVE
-    )  # the paper's cells have no largest number
-
-
-def test_a_padding_that_a_protocol_cannot_have() -> None:
-    protocol = plan_histogram(100, 1, 3, cell="bounded").protocol
-    assert protocol.report_size(100, RESERVE) <= protocol.report_size(100, EXACT)
-    with pytest.raises(ParameterError, match="exact padding needs"):
-        counting().report_size(100, EXACT)
-    with pytest.raises(ParameterError, match="padding must be one of"):
-        protocol.report_size(100, "none")
+def test_padding_is_exact_wherever_there_is_a_longest_report() -> None:
+    """Whatever the number of buckets; the paper's cells have no such report."""
+    for cell in ("bounded", "pooled"):
+        protocol = plan_histogram(100, 1, 3, cell=cell).protocol
+        assert protocol.padding == padding_of(protocol.cell_groups) == EXACT
+        assert protocol.report_size(100) == protocol.report_size(10**6) == protocol.most_messages
+    groups = (Copies(cell=RARE, copies=200, up=Fraction(1), down=Fraction(1)),)
+    assert padding_of(groups) == EXACT
+    assert padded_size(groups, 100) == most_messages(groups) == 200 * RARE.most_messages
+    paper = counting()
+    assert paper.padding == RESERVE and most_messages(paper.cell_groups) is None
+    assert paper.report_size(100) == reserve_size(paper.cell_groups, 100)

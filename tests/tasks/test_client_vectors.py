@@ -96,7 +96,7 @@ def test_tasks_are_read_and_proved(name: str) -> None:
     assert certificate.protocol.users == entry["users"]
     assert len(task.protocol.cells) == entry["cells"]
     assert task.report_bytes == entry["report_bytes"]
-    need = task.protocol.report_size(task.batch.reports, task.padding)
+    need = task.protocol.report_size(task.batch.reports)
     assert need == entry["needed_report_size"]
     task.check_time(VECTORS["now"])
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from shuffledp import plan_histogram
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ValueOutOfRange
 from shuffledp.protocols.report import count_messages
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.tasks.encryption import open_all
+from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
@@ -55,5 +57,6 @@ def test_a_million_labels_in_a_task(tmp_path: Path) -> None:
 def test_a_reserve_is_refused(tmp_path: Path) -> None:
     key = KeyFolder(tmp_path / "keys").new()
     plan = plan_histogram(USERS, 1, 100, error_at=20)
-    with pytest.raises(ParameterError, match="exact padding only"):
-        Task.create(plan.to_dict(), key.public, "reserve", padding="2^-64")
+    task = Task.create(plan.to_dict(), key.public, "reserve")
+    with pytest.raises(TaskError, match="have the padding 'exact'"):
+        replace(task, padding="2^-64").verify()

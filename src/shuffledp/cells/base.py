@@ -270,11 +270,11 @@ class IndependentCell(Cell):
     def most_messages(self) -> int | None:
         """The most messages that a user sends; None if there is no limit."""
 
-    @abstractmethod
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
-        """(a, laws): in `copies` copies, at most one with a value other than 0, the number of
-        messages of a user is stochastically at most a + a sum of independent draws from these
-        laws."""
+        """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
+        a + a sum of independent draws of these laws, in stochastic order. Requires: there is no
+        largest number of messages."""
+        raise NotImplementedError
 
 
 def independent_cell(cell: Cell) -> IndependentCell:
@@ -386,10 +386,10 @@ class CellGroup(ABC):
     def most_messages(self) -> int | None:
         """The most messages that a user sends; None if there is no limit."""
 
-    @abstractmethod
-    def message_laws(self) -> tuple[int, list[MessageLaw]] | None:
-        """(a, laws): a user sends at most a + a sum of independent draws of these laws. None if
-        there is nothing to gain, because `most_messages` is hardly above the average."""
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        """(a, laws): a user sends at most a + a sum of independent draws of these laws. Requires:
+        there is no largest number of messages."""
+        raise NotImplementedError
 
     # The analyzer
 

@@ -43,9 +43,7 @@ class CellKind:
     """The JSON schema of a cell."""
     prove: Prover
     chosen_by: str
-    """The planners' argument `cell` that allows it, in addition to "best"."""
-    by_name: bool = False
-    """Whether only that argument allows it."""
+    """The planners' argument `cell` that allows it, beside "best"."""
     buckets: GroupOfBuckets = Buckets.of
     digits: GroupsOfDigits = one_by_one
     """How groups are made; the defaults refuse cells that are not independent of each other."""

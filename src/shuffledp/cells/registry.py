@@ -12,6 +12,7 @@ from shuffledp.cells import bounded, digits, paper, pooled, sparse
 from shuffledp.cells.base import Cell, CellGroup, Proof
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.kind import CellKind
+from shuffledp.cells.report_size import padded_size
 from shuffledp.cells.search import BEST, CellTarget, FoundCells, checked_cell_choice
 from shuffledp.documents.schema import Tagged
 from shuffledp.errors import ParameterError, PlanningError
@@ -22,13 +23,16 @@ KINDS: dict[str, CellKind] = {
     for kind in (
         bounded.KIND,
         digits.KIND,
-        paper.KIND,
         pooled.KIND,
+        paper.KIND,
         sparse.KIND,
         sparse.KEPT_KIND,
     )
 }
 """Every kind of cell by its name in JSON, in the order in which planners try them."""
+
+SAME_COST = 1e-3
+"""Averages that differ by at most this part of them count as equal."""
 
 CELL = Tagged("kind", {kind.name: kind.schema for kind in KINDS.values()})
 """The JSON schema of a cell."""
@@ -91,15 +95,28 @@ def search_buckets(
     *,
     independent: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket; a replacement moves one up and one down, at ε in total. With
-    `independent`, only kinds whose buckets are independent of each other are tried."""
+    """The cell of each bucket, of which one may go up and one down at ε in all; with `independent`,
+    only of kinds whose buckets are independent of each other. Where averages hardly differ, the
+    kind with the shorter padded report is taken."""
 
     def search_of(kind: CellKind) -> Search | None:
         if kind.search_buckets is None or (independent and not kind.independent_buckets):
             return None
         return partial(kind.search_buckets, epsilon, target, messages, buckets)
 
-    return _best(cell, messages, search_of, partial(_at_count, target))
+    def better(one: FoundCells, other: FoundCells) -> bool:
+        one, other = _at_count(target, one), _at_count(target, other)
+        on_average = messages is None and not target.padded
+        if on_average and abs(one.cost - other.cost) <= SAME_COST * other.cost:
+            return longest(one) < longest(other)
+        return one.beats(other, messages is not None)
+
+    def longest(found: FoundCells) -> int:
+        up = found.cell.up_loss
+        groups = (group_of_buckets(found.cell, buckets, up, epsilon - up),)
+        return padded_size(groups, target.users)
+
+    return _best(cell, messages, search_of, better)
 
 
 def _at_count(target: CellTarget, found: FoundCells) -> FoundCells:
@@ -126,17 +143,18 @@ def _best(
     cell: str,
     messages: float | None,
     search_of: Callable[[CellKind], Search | None],
-    judged: Callable[[FoundCells], FoundCells] = lambda found: found,
+    better: Callable[[FoundCells, FoundCells], bool] | None = None,
 ) -> FoundCells:
-    """The result with the fewest messages or, within a number of messages, with the least error.
-    Raises the last search's `PlanningError` if no search finds anything.
+    """What costs fewest messages or, within a number of messages, errs least; or what is `better`.
+
+    Raises the last search's `PlanningError` where no search finds anything.
     """
-    choice, least_error = checked_cell_choice(cell), messages is not None
+    choice = checked_cell_choice(cell)
+    better = better or (lambda one, other: one.beats(other, messages is not None))
     refusal: PlanningError | None = None
     best: FoundCells | None = None
     for kind in KINDS.values():
-        allowed = choice == kind.chosen_by or (choice == BEST and not kind.by_name)
-        search = search_of(kind) if allowed else None
+        search = search_of(kind) if choice in (BEST, kind.chosen_by) else None
         if search is None:
             continue
         try:
@@ -144,7 +162,7 @@ def _best(
         except PlanningError as error:
             refusal = error
             continue
-        if found is not None and (best is None or judged(found).beats(judged(best), least_error)):
+        if found is not None and (best is None or better(found, best)):
             best = found
     if best is None:
         raise refusal or PlanningError("This kind of cell cannot answer it; choose the cell best.")

@@ -1,7 +1,9 @@
-"""K, the number of messages that every report of a protocol carries, so that its size reveals
-nothing. If every cell is bounded, K may be the most that a user can send; then nothing is ever
-drawn again, and the guarantee is exact. Otherwise K comes from the exact tail of the number of
-messages: a user needs more with probability at most 2⁻⁶⁴ over a whole batch, and then draws again.
+"""K, the number of messages that every report of a protocol carries, so that its size says nothing.
+
+Where every cell is bounded, K is the most that a user can send: nothing is ever drawn again, and
+the guarantee is exact. The paper's cells have no such number. Their K comes from the exact tail of
+the number of messages: a user needs more with probability at most 2⁻⁶⁴ over a whole batch, and then
+draws again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from shuffledp.cells.base import CellGroup
-from shuffledp.errors import ParameterError
 from shuffledp.numbers.message_law import MessageLaw, least_capacity
 
 EXACT, RESERVE = "exact", "2^-64"
@@ -26,53 +27,33 @@ def most_messages(groups: Sequence[CellGroup]) -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]] | None:
-    """(a, laws): a user sends at most a + a sum of independent draws of these laws; None if a group
-    has no such bound, because its longest report is hardly longer than the average."""
+def padding_of(groups: Sequence[CellGroup]) -> str:
+    """Exact where there is a longest report."""
+    return RESERVE if most_messages(groups) is None else EXACT
+
+
+def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]]:
+    """(a, laws): a user sends at most a + a sum of independent draws of these laws. Requires: no
+    group has a largest number of messages."""
     found = [group.message_laws() for group in groups]
-    known = [part for part in found if part is not None]
-    if len(known) < len(found):
-        return None
-    return sum(sure for sure, _ in known), [law for _, laws in known for law in laws]
+    return sum(sure for sure, _ in found), [law for _, laws in found for law in laws]
 
 
 @lru_cache(maxsize=64)
-def reserve_size(groups: Groups, reports: int) -> int | None:
-    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴; None if the
-    groups have exact padding only.
+def reserve_size(groups: Groups, reports: int) -> int:
+    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴. Requires: no
+    group has a largest number of messages.
 
     Ensures: reports · P(a user sends more than K) ≤ 2⁻⁶⁴, whatever the values, in ball arithmetic.
     """
-    known = message_laws(groups)
-    return None if known is None else known[0] + least_capacity(known[1], reports)
+    sure, laws = message_laws(groups)
+    return sure + least_capacity(laws, reports)
 
 
-def best_padding(groups: Groups, reports: int) -> str:
-    """Exact padding if it needs less than twice as many messages as a reserve."""
+def padded_size(groups: Groups, reports: int) -> int:
+    """K: the size of a report in batches of `reports`."""
     most = most_messages(groups)
-    if most is None:
-        return RESERVE
-    reserve = reserve_size(groups, reports)
-    return EXACT if reserve is None or most < 2 * reserve else RESERVE
-
-
-def padded_size(groups: Groups, reports: int, padding: str | None = None) -> int:
-    """K: the size of a report with this padding; with the best one if none is given."""
-    padding = padding or best_padding(groups, reports)
-    if padding == RESERVE:
-        reserve = reserve_size(groups, reports)
-        if reserve is None:
-            raise ParameterError(
-                "Cells that are drawn together have exact padding only; leave padding out."
-            )
-        return reserve
-    most = most_messages(groups)
-    if padding != EXACT or most is None:
-        raise ParameterError(
-            f"padding must be one of {', '.join(PADDINGS)}; exact padding needs cells that send a "
-            "bounded number of messages (cell=bounded)."
-        )
-    return most
+    return reserve_size(groups, reports) if most is None else most
 
 
 def promise(padding: str, *, full_top_up: bool = False) -> str:

@@ -156,11 +156,6 @@ def _add_create(actions: Commands) -> None:
         default=0,
         help="with a top-up: how long to wait for more reports",
     )
-    parser.add_argument(
-        "--padding",
-        choices=("exact", "2^-64"),
-        help="exact: every report fits; 2^-64: a batch overflows with probability at most 2⁻⁶⁴",
-    )
     parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
     parser.add_argument(
         "--publish-noise",
@@ -197,7 +192,6 @@ def run_create(args: argparse.Namespace) -> None:
         PublicKey.from_dict(key),
         args.name,
         rule,
-        padding=args.padding,
         order=args.order,
         repeat=args.repeat,
         publish_noise=args.publish_noise,
@@ -223,14 +217,14 @@ def _default_reports(args: argparse.Namespace, protocol: Protocol[Result]) -> in
     users = protocol.users
     if args.top_up == "full":  # the shuffler's own set of noise is the slack
         return users
-    size = checked_report_size(protocol, 2 * users, args.padding)
+    size = checked_report_size(protocol, 2 * users)
     if slack_is_large(users, size):
         raise ParameterError(
             f"A report has {size:,} messages, so that one faulty client could block a batch of "
             f"{users:,} reports; choose --reports: {users + size:,} tolerates one faulty client, "
             f"{users:,} none."
         )
-    return default_reports(protocol, args.padding)
+    return default_reports(protocol)
 
 
 def moment(text: str, name: str, clock: Clock = system_clock) -> int:

@@ -77,28 +77,6 @@ class NoiseMessages(MessageLaw):
         return ball(self.law.shape) * (below / shifted).log()
 
 
-@dataclass(frozen=True)
-class BoundedMessages(MessageLaw):
-    """The sum of `count` independent numbers, each k with probability `law[k]`."""
-
-    law: tuple[arb, ...]
-    count: int
-
-    def masses(self, most: int) -> arb_poly:
-        power, base, left = arb_poly([1]), arb_poly(list(self.law)), self.count
-        while left:
-            if left % 2:
-                power = arb_poly((power * base).coeffs()[: most + 1])
-            base, left = arb_poly((base * base).coeffs()[: most + 1]), left // 2
-        return power
-
-    def log_moment(self, t: arb) -> arb:
-        step, value = t.exp(), arb(0)
-        for mass in reversed(self.law):
-            value = value * step + mass
-        return self.count * value.log()
-
-
 def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:
     """P(the sum of the parts exceeds k) for k = 0..most, in balls that may be above it by the
     omitted masses, but never below."""

@@ -134,16 +134,16 @@ class Plan(Generic[R_co]):
         """How many reports a release needs."""
         return self.protocol.users
 
-    @cached_property
+    @property
     def padding(self) -> str:
-        """How reports of the service are padded unless a task says otherwise."""
-        return self.protocol.best_padding(self.users)
+        """How reports of the service are padded."""
+        return self.protocol.padding
 
     @cached_property
     def report_size(self) -> int:
         """K: the number of messages in every report of the service, so that its size reveals
         nothing. It is for batches of `users`; larger ones may need a few more."""
-        return self.protocol.report_size(self.users, self.padding)
+        return self.protocol.report_size(self.users)
 
     @property
     def encrypted_bytes(self) -> int:

@@ -263,13 +263,14 @@ class Protocol(ABC, Generic[R_co]):
             total += fewest
         return total
 
-    def best_padding(self, reports: int) -> str:
-        """The default padding of a batch of `reports` reports."""
-        return sizes.best_padding(self.cell_groups, reports)
+    @property
+    def padding(self) -> str:
+        """How reports of the service are padded."""
+        return sizes.padding_of(self.cell_groups)
 
-    def report_size(self, reports: int, padding: str | None = None) -> int:
-        """K: the number of messages in every report of a batch of `reports` reports."""
-        return sizes.padded_size(self.cell_groups, reports, padding) + self.public_messages
+    def report_size(self, reports: int) -> int:
+        """K: how many messages every report carries in batches of `reports` reports."""
+        return sizes.padded_size(self.cell_groups, reports) + self.public_messages
 
     @property
     def most_messages(self) -> int | None:

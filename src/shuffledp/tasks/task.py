@@ -133,7 +133,6 @@ class Task:
         name: str,
         batch: BatchRule | None = None,
         *,
-        padding: str | None = None,
         order: str = "canonical",
         repeat: bool = False,
         publish_noise: str = "full",
@@ -153,8 +152,7 @@ class Task:
         """
         certificate = verify(plan)
         protocol = certificate.protocol
-        batch = batch or BatchRule(default_reports(protocol, padding))
-        padding = padding or protocol.best_padding(batch.reports)
+        batch = batch or BatchRule(default_reports(protocol))
         now = int(clock())
         task = cls(
             name=name,
@@ -164,8 +162,8 @@ class Task:
             not_before=now - CLOCK_SECONDS if not_before is None else not_before,
             expires=now + VALID_DAYS * DAY_SECONDS if expires is None else expires,
             certificate=certificate.to_dict(),
-            report_size=checked_report_size(protocol, batch.reports, padding),
-            padding=padding,
+            report_size=checked_report_size(protocol, batch.reports),
+            padding=protocol.padding,
             batch=batch,
             key=key,
             order=order,
@@ -256,7 +254,12 @@ class Task:
         certificate = verify(self.certificate)
         protocol = certificate.protocol
         check_publish_noise(self.publish_noise, protocol)
-        need = checked_report_size(protocol, self.batch.reports, self.padding)
+        if self.padding != protocol.padding:
+            raise TaskError(
+                f"Reports of these cells have the padding {protocol.padding!r}, but the task names "
+                "another one; create it again."
+            )
+        need = checked_report_size(protocol, self.batch.reports)
         if self.report_size < need:
             raise TaskError(
                 f"Reports of {self.report_size:,} messages would overflow too often; "
@@ -332,19 +335,17 @@ class Task:
             )
 
 
-def default_reports(protocol: Protocol[Result], padding: str | None = None) -> int:
+def default_reports(protocol: Protocol[Result]) -> int:
     """The default number of reports per batch: the certified users, and slack for a few bad
     clients."""
-    size = checked_report_size(protocol, 2 * protocol.users, padding)
+    size = checked_report_size(protocol, 2 * protocol.users)
     return protocol.users + slack_for_bad_clients(protocol.users, size)
 
 
-def checked_report_size(
-    protocol: Protocol[Result], reports: int, padding: str | None = None
-) -> int:
+def checked_report_size(protocol: Protocol[Result], reports: int) -> int:
     """K for batches of this many reports; raises `TaskError` if it is more than a report can
     hold."""
-    size = protocol.report_size(reports, padding)
+    size = protocol.report_size(reports)
     if size > MOST_REPORT_SIZE:
         raise TaskError(
             f"A report would need {size:,} messages to hide how many are sent, but it can have at "

@@ -1,6 +1,6 @@
 /** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
  * (docs/mathematics.md, "The bounded cell"). */
-import { fail, notPrivate } from "../errors.js";
+import { bad, fail, notPrivate } from "../errors.js";
 import {
   add,
   gcd,
@@ -134,8 +134,8 @@ export class BoundedCell implements IndependentCell {
     return [this.base + v + plus - draw(down, words), 0];
   }
 
-  async messageLaws(copies: number): Promise<MessageLaws> {
-    return (await import("./reserve.js")).boundedLaws(this, copies);
+  messageLaws(): Promise<MessageLaws> {
+    return bad("Bounded cells need exact padding");
   }
 }
 

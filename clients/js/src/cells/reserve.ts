@@ -1,45 +1,7 @@
-/** Whether padded reports are long enough where they may be shorter than the longest report
+/** Whether padded reports are long enough where there is no longest report: the paper's cells
  * (padding "2^-64"). Loaded only for such tasks. */
 import { holds } from "../numbers/rational.js";
-import type { CutNoise } from "../numbers/sampling.js";
-import { MASS_BITS, type CellGroup, type MessageLaws } from "./base.js";
-import type { BoundedCell } from "./bounded.js";
-
-/** `messageLaws` of a bounded cell. */
-export function boundedLaws(cell: BoundedCell, copies: number): MessageLaws {
-  const parts = [{ masses: massesOf(cell, cell.largest), count: 1 }];
-  if (copies > 1) parts.push({ masses: massesOf(cell, 0), count: copies - 1 });
-  return { sure: 0, parts };
-}
-
-/** P(a user with this value sends 0..K messages)·2^MASS_BITS, rounded down. */
-function massesOf(cell: BoundedCell, value: number): bigint[] {
-  const { mostMessages, scale, noise, up, down, largest } = cell;
-  const weights = cell.weights[value ? 1 : 0];
-  const found = Array<bigint>(mostMessages + 1).fill(0n);
-  const total = weights.reduce((all, one) => all + one, scale);
-  const branch = (
-    offset: number,
-    odds: readonly bigint[],
-    [upwards, downwards]: readonly [CutNoise, CutNoise],
-  ) => {
-    const chances = odds.map((one) => (one << BigInt(MASS_BITS)) / total);
-    const both = multiply(noiseMasses(upwards), noiseMasses(downwards).reverse());
-    multiply(chances, both).forEach((mass, k) => (found[offset + k]! += mass));
-  };
-  branch(down.muted_cut + value, [scale], [noise.up, noise.down]);
-  branch(down.muted_cut + up.cut + 1, weights.slice(0, largest), [noise.upMuted, noise.down]);
-  branch(0, weights.slice(largest).reverse(), [noise.up, noise.downMuted]);
-  return found;
-}
-
-/** P(X = 0..cut)·2^MASS_BITS, rounded down. */
-const noiseMasses = (law: CutNoise): bigint[] =>
-  Array.from({ length: law.last + 1 }, (_, k) => {
-    const to = k < law.last ? law.around(k, MASS_BITS)[0] : 1n << BigInt(MASS_BITS);
-    const from = k ? law.around(k - 1, MASS_BITS)[1] : 0n;
-    return to > from ? to - from : 0n;
-  });
+import { MASS_BITS, type CellGroup } from "./base.js";
 
 /** Whether reports of `size` messages are too short with probability at most 2⁻⁶⁴ in a batch of
  * `reports`. */

@@ -30,7 +30,7 @@ from math import lcm, log2
 from typing import Any, ClassVar
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
@@ -54,11 +54,6 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import (
-    PRECISION_BITS,
-    BoundedMessages,
-    MessageLaw,
-)
 from shuffledp.numbers.sampler import sampler
 
 MOST_CUT = 65_535
@@ -280,10 +275,6 @@ class CutCell(Cell):
         up, down = float(self.up_noise.pmf(0)), float(self.down_noise.pmf(0))
         return float(1 - self.data_probability) + (1 - up) + (1 - down)
 
-    def _masses(self, value: int) -> list[arb]:
-        with ctx.workprec(PRECISION_BITS):
-            return self.message_masses(value)
-
     # How many messages
 
     @property
@@ -478,11 +469,6 @@ class BoundedCell(CutCell, IndependentCell):
 
     def fewest_messages(self, loss: Fraction, copies: int) -> float:
         return bounded_limit.fewest_messages(self, loss, copies)
-
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
-        holds = BoundedMessages(tuple(self._masses(self.largest)), 1)
-        others = BoundedMessages(tuple(self._masses(0)), copies - 1)
-        return 0, [holds, others] if copies > 1 else [holds]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:

@@ -269,10 +269,6 @@ class SharedDigits(CellGroup):
     def most_messages(self) -> int:
         return sum(cell.base + cell.largest for cell in self.cells) + 2 * self.cells[0].up.cut + 1
 
-    def message_laws(self) -> None:
-        """None: the most that a user sends is hardly above the average."""
-        return
-
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
         """A jump moves several cells at once."""
         cut, kept = self.cells[0].up.cut, min(cell.data_probability for cell in self.cells)

@@ -12,7 +12,6 @@ KIND = CellKind(
     schema=SCHEMA,
     prove=prove,
     chosen_by="pooled",
-    by_name=True,
     buckets=PooledBuckets.of,
     search_buckets=search_buckets,
 )

@@ -278,10 +278,6 @@ class PooledBuckets(CellGroup):
     def most_messages(self) -> int:
         return self.codes * self.cell.base + 2 * self.cell.up.cut + 1
 
-    def message_laws(self) -> None:
-        """None: the longest report is hardly longer than the average one."""
-        return
-
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
         """All buckets together are one cell."""
         every = self.cell.merged(self.codes)

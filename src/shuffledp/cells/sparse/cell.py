@@ -445,7 +445,3 @@ class SparseBuckets(CellGroup):
     @property
     def most_messages(self) -> int:
         return self.cell.most_messages
-
-    def message_laws(self) -> None:
-        """None: the longest report is short, and padding to it is exact."""
-        return
