@@ -20,13 +20,12 @@ from starlette.types import ASGIApp
 from shuffledp.service.answers import bounded_request_async
 from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.bodies import read_body
-from shuffledp.service.http.connections import ConnectionLimits, Connections
+from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.lifecycle import uvicorn_config
 from shuffledp.service.http.logs import log, start_logs
 from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.problems import Problem, exception_answers
-from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.relay.config import RelayConfig
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
@@ -63,7 +62,7 @@ class Relay:
     ) -> None:
         self.config, self._transport = config, transport
         self.origins, self._arriving = Origins(config.allow_origins), Arriving()
-        self.connections = Connections(ConnectionLimits.of(config), self.origins)
+        self.connections = Connections(config)
 
     def served(self) -> list[Served]:
         """What the relay answers."""
@@ -102,7 +101,7 @@ class Relay:
         routes = [one.route() for one in self.served()]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False
-        return closing_unread(self.origins.around(app))
+        return watched(self.origins.around(with_short_heads(app)))
 
     async def answer_relay(self, request: Request) -> Response:
         """Passes a request on: its bytes and no header but their type."""
