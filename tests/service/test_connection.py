@@ -15,11 +15,11 @@ from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
 from shuffledp.service.answers import AnswerTooLong
+from shuffledp.service.blocking import run_blocking
 from shuffledp.service.client.connection import (
     AsyncConnection,
     BlockingConnection,
     Connection,
-    run_blocking,
 )
 from shuffledp.service.client.sending import Client
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
@@ -35,6 +36,10 @@ KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "240" if FULL else "8"))
 BATCH = 40
 REPORTS = 2 * BATCH * -(-KILLS // 4)
 """Whole batches of two tasks."""
+SMALL = 8
+"""Reports in a batch of the replicas: many batches in few reports."""
+BATCHES = 5 * KILLS
+"""Of each of their tasks with batches of one size."""
 
 
 @pytest.mark.attack("kill −9 of any server at any moment")
@@ -53,7 +58,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         programs.results(task, REPORTS // BATCH)
         status = httpx2.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
-    tallies = asyncio.run(stored_tallies(stores["analyzer"]))
+    tallies = asyncio.run(stored_tallies(stores["analyzer"])).values()
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
     assert sum(tally["minus"][0] for tally in tallies) == sum(minus for _, _, minus in made)
     assert all(tally["dropped"]["replayed"] == 0 for tally in tallies)
@@ -76,41 +81,60 @@ def crashing() -> Iterator[str]:
 @pytest.mark.attack("kill −9, SIGSTOP, cut sessions and PostgreSQL crashes under three replicas")
 def test_three_replicas_lose_and_double_nothing(tmp_path: Path, crashing: str) -> None:
     """Clients talk to nginx in front of three replicas. Batches have exactly their size; every
-    acknowledged report is counted once, also those of tokens that count once in all tasks, and of a
-    task that counts tokens in every batch. At last one replica hangs."""
+    acknowledged report is counted once, also those of tokens that count once in all tasks, of a
+    task that counts tokens in every batch, and of one whose batches all replicas close early, at
+    the same moment. At last one replica hangs."""
     trio = Trio(tmp_path, {"shuffler": crashing, "analyzer": f"sqlite:{tmp_path}/analyzer.db"})
-    tasks = [trio.task(users=BATCH), trio.task("repeat", users=BATCH, repeat=True)]
-    made = [
-        (tasks[user % 2], *known_report(tasks[user % 2], user % 3 % 2)) for user in range(REPORTS)
+    trio.analyzer_config = replace(trio.analyzer_config, budget="1000000")
+    early = {"top_up": "missing", "at_least": 1, "wait_seconds": 1}
+    tasks = [
+        trio.task(users=SMALL, cell="bounded"),
+        trio.task("repeat", users=SMALL, cell="bounded", repeat=True),
+        trio.task("early", users=SMALL, cell="bounded", batch=early),
     ]
+    wanted = [task for task in tasks for _ in range(SMALL * BATCHES)]
+    made = [(task, *known_report(task, at % 3 % 2)) for at, task in enumerate(wanted)]
     programs = Replicated(trio, 3)
     asyncio.run(keep_tallies(trio.analyzer_config.store))
     with programs.all():
         for task in tasks:
             programs.register(task)
-        tokens = programs.enrol(REPORTS // 2) + programs.enrol(REPORTS // 2, ONCE_PREFIX)
+        half = len(made) // 2
+        tokens = programs.enrol(half) + programs.enrol(len(made) - half, ONCE_PREFIX)
         random.shuffle(tokens)
         sending = [(one[0], one[1], token) for one, token in zip(made, tokens, strict=True)]
         asyncio.run(_storm(programs, sending, crashing))
         assert programs.troubles.total() == KILLS
-        print(f"troubles: {dict(programs.troubles)}")
-        for task in tasks:
-            found = programs.results(task, REPORTS // 2 // BATCH, 180)
-            assert {result["reports"] for result in found} == {BATCH}
-            assert len(found) == REPORTS // 2 // BATCH
+        for task in tasks[:2]:
+            found = programs.results(task, BATCHES, 180 + BATCHES)
+            assert [result["reports"] for result in found] == [SMALL] * BATCHES
+        assert wait_for(lambda: _counted(programs, tasks[2]) >= SMALL * BATCHES, 180 + BATCHES)
+        short = programs.results(tasks[2])
+        assert sum(result["reports"] for result in short) == SMALL * BATCHES
+        assert min(result["reports"] for result in short) < SMALL  # some did leave early
+        print(f"{dict(programs.troubles)}, {len(made)} reports, {2 * BATCHES + len(short)} batches")
         for url in programs.replica_urls:
             wait_ready(url, 240)  # the last trouble may have been a crash
             asked = httpx2.get(f"{url}/status", headers=bearing(OPERATOR), timeout=60)
             status = asked.json()["tasks"]
             assert [(one["have"], one["state"], one["reason"]) for one in status] == [
                 (0, "open", "")
-            ] * 2
+            ] * len(tasks)
         _check_hung_replica(programs, crashing)
-    tallies = asyncio.run(stored_tallies(trio.analyzer_config.store))
-    assert sum(tally["plus"][0] for tally in tallies) == sum(one[2] for one in made)
-    assert sum(tally["minus"][0] for tally in tallies) == sum(one[3] for one in made)
-    assert all(tally["dropped"]["replayed"] == 0 for tally in tallies)
+    stored = asyncio.run(stored_tallies(trio.analyzer_config.store))
+    assert len(stored) == 2 * BATCHES + len(short)
+    topped_up = {result["batch"] for result in short}
+    tallies = [tally for batch, tally in stored.items() if batch not in topped_up]
+    sent = [one for one in made if one[0] is not tasks[2]]
+    assert sum(tally["plus"][0] for tally in tallies) == sum(one[2] for one in sent)
+    assert sum(tally["minus"][0] for tally in tallies) == sum(one[3] for one in sent)
+    assert all(tally["dropped"]["replayed"] == 0 for tally in stored.values())
     assert not any(token in programs.log() for token in tokens)
+
+
+def _counted(programs: Programs, task: Task) -> int:
+    """How many reports the published results of a task rest on."""
+    return sum(result["reports"] for result in programs.results(task, 0))
 
 
 def _check_hung_replica(programs: Replicated, store: str) -> None:
@@ -253,9 +277,12 @@ async def _storm(
     public = programs.public if isinstance(programs, Replicated) else programs.urls["shuffler"]
     statuses = {200, 201, 429, 503} | ({502, 504} if isinstance(programs, Replicated) else set())
 
+    begun = [asyncio.Event() for _ in range(KILLS)]
+
     async def insist(client: httpx2.AsyncClient, task: Task, body: bytes, token: str) -> None:
         path = f"/tasks/{task.id.hex()}/reports"
-        await asyncio.sleep(random.uniform(0, 0.8 * KILLS))
+        await random.choice(begun).wait()
+        await asyncio.sleep(random.uniform(0, 1))
         acknowledged = 0
         while acknowledged < 2:  # the second time is a duplicate
             try:
@@ -270,6 +297,7 @@ async def _storm(
         kills = 0
         for number in range(KILLS):
             role = ("shuffler", "analyzer")[number % 2]
+            begun[number].set()
             await asyncio.sleep(random.uniform(0.05, 0.6))
             if isinstance(programs, Replicated):
                 await programs.trouble(store)

@@ -131,7 +131,7 @@ def test_every_refusal_in_the_source_is_described_and_no_other() -> None:
     # those whose status or code is not written beside `Problem(`
     computed = {
         (400, "http"), (400, "upgrade"), (408, "slow"),
-        (414, "url"), (429, "pipelined"), (431, "headers"), (503, "connections"),
+        (414, "url"), (431, "headers"), (503, "connections"),
         (403, "token-unknown"), (409, "report-differs"), (409, "token-used"),
         (413, "batch-size"), (422, "long-batch"), (422, "short-batch"), (422, "top-up"),
     }  # fmt: skip

@@ -85,18 +85,22 @@ def whole_answer(client: socket.socket) -> bytes:
 
 
 def test_an_offer_of_another_protocol_is_declined(tmp_path: Path) -> None:
-    """Clients that offer HTTP/2 in a header go on with HTTP/1.1 on the same connection; with a body
-    the offer is refused, because a parser would lose the body."""
+    """Clients that offer HTTP/2 in a header are answered by HTTP/1.1, and go on with a new
+    connection; with a body the offer is refused, because a parser would lose the body."""
     offer = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAA\r\n"
     get = b"GET /livez HTTP/1.1\r\nhost: s\r\n" + offer + b"\r\n"
     post = b"POST /tokens HTTP/1.1\r\nhost: s\r\ncontent-length: 2\r\n%s\r\n{}"
     plain = get.replace(offer, b"")
     with Programs(Trio(tmp_path)).both() as (shuffler, _):
         with connect(shuffler) as client:
-            for request, status in ((get, b"200"), (plain, b"200"), (get, b"200")):
+            for request, left in ((plain, False), (plain, False), (get, True)):
                 client.sendall(request)
-                assert whole_answer(client).startswith(b"HTTP/1.1 " + status)
-            client.sendall(get * 12)  # all at once: each is answered
+                answer = whole_answer(client)
+                assert answer.startswith(b"HTTP/1.1 200 ")
+                assert (b"connection: close" in answer.lower()) is left
+            assert client.recv(1) == b""
+        with connect(shuffler) as client:
+            client.sendall(plain * 12)  # all at once: each is answered
             answers = b""
             while answers.count(b"alive") < 12:
                 answers += received(client)
@@ -104,11 +108,12 @@ def test_an_offer_of_another_protocol_is_declined(tmp_path: Path) -> None:
             client.sendall(post % b"")
             answer = whole_answer(client)
             assert answer.startswith(b"HTTP/1.1 401 ") and b"connection: close" in answer
-        for wrong, code in ((b"this is no HTTP\r\n\r\n", b"http"), (post % offer, b"upgrade")):
+        for wrong, code in ((b"this is no HTTP\r\n\r\n", b""), (post % offer, b"problem:upgrade")):
             with connect(shuffler) as client:
                 client.sendall(wrong)
                 answer = whole_answer(client)
-                assert answer.startswith(b"HTTP/1.1 400 ") and b"problem:" + code in answer
+                assert answer.startswith(b"HTTP/1.1 400 ") and code in answer
+                assert client.recv(1) == b""
 
 
 def test_metrics_are_prometheus_text(tmp_path: Path) -> None:

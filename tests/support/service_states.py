@@ -75,14 +75,14 @@ async def keep_tallies(url: str) -> None:
         await database.close()
 
 
-async def stored_tallies(url: str) -> list[dict[str, Any]]:
-    """What the analyzer with this store has counted, batch by batch; it does not run.
+async def stored_tallies(url: str) -> dict[str, dict[str, Any]]:
+    """What the analyzer with this store has counted, by batch; it does not run.
 
     Requires: `keep_tallies` was called before the analyzer started."""
     database = await open_database(url, ANALYZER_SCHEMA)
     try:
         assert await database.rows("SELECT id FROM batches WHERE tally IS NOT NULL") == []
-        rows = await database.rows("SELECT tally FROM tallies")
-        return [json.loads(row[0]) for row in rows]
+        rows = await database.rows("SELECT id, tally FROM tallies")
+        return {bytes(row[0]).hex(): json.loads(row[1]) for row in rows}
     finally:
         await database.close()

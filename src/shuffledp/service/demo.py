@@ -21,8 +21,9 @@ import httpx2
 
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
+from shuffledp.service.blocking import run_blocking
 from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
-from shuffledp.service.client.connection import BlockingConnection, run_blocking
+from shuffledp.service.client.connection import BlockingConnection
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.retries import Retries
 from shuffledp.service.client.sending import Client, fetch_proof

@@ -8,7 +8,8 @@ from typing import Any
 import httpx2
 
 from shuffledp.service.answers import answer_json
-from shuffledp.service.client.connection import BlockingConnection, Connection, run_blocking
+from shuffledp.service.blocking import run_blocking
+from shuffledp.service.client.connection import BlockingConnection, Connection
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.oblivious import GatewayKey

@@ -11,7 +11,7 @@ import asyncio
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,17 +27,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 DEFAULT_SECONDS = 30.0
 """How long a device waits for a server."""
-
-
-def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine that never suspends, and returns its result."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    coroutine.close()
-    raise RuntimeError("The coroutine awaits something; run it in an event loop instead.")
 
 
 @lru_cache(maxsize=1)

@@ -21,12 +21,8 @@ from platformdirs import user_data_path
 from shuffledp.errors import SeededError
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.service.client.connection import (
-    AsyncConnection,
-    BlockingConnection,
-    Connection,
-    run_blocking,
-)
+from shuffledp.service.blocking import run_blocking
+from shuffledp.service.client.connection import AsyncConnection, BlockingConnection, Connection
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.one_time import OneTimeToken, spent_name
 from shuffledp.service.client.outbox import Outbox

@@ -1,290 +1,226 @@
-"""The connections of a server, with limits on their number, size and duration.
+"""Limits on a server's connections: how many there are, how long a request may take to arrive, and
+how long its head may be.
 
-`BoundedProtocol` is uvicorn's HTTP protocol with these limits. A peer that exceeds one gets a short
-response and is disconnected; nothing about it is logged.
+`Guarded` stands between the network and uvicorn's protocol, and `watched` between uvicorn and the
+application. Both use only what asyncio and ASGI define. A peer that exceeds a limit gets a short
+answer and is disconnected; nothing of it is logged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
-import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shuffledp.service.http.config import ServerConfig
-from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.problems import Problem
 
 MOST_URL_BYTES = 2_048
 MOST_HEADER_BYTES = 16 << 10
-"""The most bytes of all headers of a request, names and values."""
+"""Of all headers of a request together, names and values."""
 MOST_HEADERS = 64
-MOST_PIPELINED = 16
-"""The most requests of one connection that may wait."""
-MOST_IGNORED_BYTES = 1 << 20
-"""The most bytes of a body after its request was answered; then the connection is closed."""
 LEAST_BYTES_PER_SECOND = 64 << 10
-"""A request may take its seconds, and one more second per this many received bytes; its declared
-length does not count."""
+"""A request may take its seconds, and one more second per this many received bytes; what it
+declares counts for nothing."""
 SWEEP_SECONDS = 0.5
+TOO_MANY = Problem(503, "connections", "Too many connections; try again later.")
+LONG_URL = Problem(414, "url", f"A URL has at most {MOST_URL_BYTES:,} bytes here.")
+LONG_HEAD = Problem(
+    431,
+    "headers",
+    f"A request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all.",
+)
+SLOW = Problem(408, "slow", "The request took too long to arrive; send the same again.")
+UPGRADE = Problem(400, "upgrade", "Send a body without an Upgrade header, by HTTP/1.1.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConnectionLimits:
-    """How many connections a server accepts, and how long requests may take."""
+@dataclass
+class Progress:
+    """How far the request of a connection is: `watched` tells, `Guarded` looks."""
 
-    most: int
-    most_per_address: int
-    idle_seconds: float
-    """Seconds without a byte while a request arrives or its response is sent."""
-    request_seconds: float
-    """Seconds from a request's first byte to its last."""
-
-    @classmethod
-    def of(cls, config: ServerConfig) -> ConnectionLimits:
-        """The limits in a server's configuration."""
-        return cls(
-            most=config.most_connections,
-            most_per_address=config.most_connections_per_address,
-            idle_seconds=config.idle_seconds,
-            request_seconds=config.request_seconds,
-        )
+    arriving: bool = True
+    """Whether bytes of it are awaited: at first, and until it is complete."""
+    serving: bool = False
+    answering: bool = False
+    """Whether the application has it, and has begun to answer it."""
 
 
 class Connections:
     """All open connections of a server; the slow ones are closed."""
 
-    def __init__(self, limits: ConnectionLimits, origins: Origins) -> None:
-        self.limits, self.origins = limits, origins
-        self.open: set[BoundedProtocol] = set()
-        self._per_address: Counter[str] = Counter()
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self.open: set[Guarded] = set()
+        self.per_address: Counter[str] = Counter()
 
-    def admit(self, connection: BoundedProtocol) -> bool:
-        """Counts a new connection; False if there are too many."""
-        address = connection.address
-        if (
-            len(self.open) >= self.limits.most
-            or self._per_address[address] >= self.limits.most_per_address
-        ):
-            return False
-        self.open.add(connection)
-        self._per_address[address] += 1
-        return True
-
-    def forget(self, connection: BoundedProtocol) -> None:
-        """Removes a connection that has ended from the count."""
-        if connection in self.open:
-            self.open.discard(connection)
-            self._per_address[connection.address] -= 1
-            if not self._per_address[connection.address]:
-                del self._per_address[connection.address]
+    def protocol(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.Protocol:
+        """A new connection's protocol, as uvicorn asks for it."""
+        progress = Progress()
+        inner = HttpToolsProtocol(app_state=app_state | {"progress": progress}, **given)
+        return Guarded(self, inner, progress)
 
     async def sweep(self) -> None:
         """Closes connections whose time is over, until it is cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
-            now = clock()
             for connection in list(self.open):
-                connection.end_if_late(now)
+                connection.end_if_late(clock())
             await asyncio.sleep(SWEEP_SECONDS)
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """One connection. uvicorn calls its methods; the limits are those of `registry`."""
+class Guarded(asyncio.Protocol):
+    """One connection: uvicorn's protocol behind the limits of a server."""
 
-    registry: Connections
-    """Set by `bounded_protocol`."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.address = ""
+    def __init__(self, registry: Connections, inner: asyncio.Protocol, progress: Progress) -> None:
+        self._registry, self._config = registry, registry.config
+        self.inner, self.progress = inner, progress
+        self._clock = asyncio.get_running_loop().time
+        self._transport: asyncio.Transport
+        self._address = ""
         self._ended = False
-        """Whether it was refused; further bytes are ignored."""
-        self.url = b""
-        self._limits = self.registry.limits
-        self._heading = True
-        """Whether a request's URL and headers are still to come."""
-        self._header_bytes = 0
-        self._ignored_bytes = 0
+        """Whether it was refused: whatever still comes is not looked at."""
+        self._begun = self._last_byte = self._clock()
         self._received = 0
-        """Bytes of the arriving request."""
-        self._last_byte = self._begun = self.loop.time()
-        self._seconds: float = self._limits.request_seconds
-        self._arriving = True
-        """Whether bytes of a request are awaited: at first, and until it is complete."""
+        """Bytes of the request that is arriving."""
         self._write_paused_since: float | None = None
 
-    # what uvicorn and the transport call
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.address = self.client[0] if self.client else ""
-        if not self.registry.admit(self):
-            self._end(503, "connections", "Too many connections; try again later.")
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._address = (transport.get_extra_info("peername") or ("",))[0]
+        counts, config = self._registry.per_address, self._config
+        full = len(self._registry.open) >= config.most_connections
+        if full or counts[self._address] >= config.most_connections_per_address:
+            self._end(TOO_MANY)
+            return
+        self._registry.open.add(self)
+        counts[self._address] += 1
+        self.inner.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.registry.forget(self)
-        super().connection_lost(exc)
+        if self not in self._registry.open:
+            return
+        self._registry.open.discard(self)
+        counts = self._registry.per_address
+        counts[self._address] -= 1
+        if not counts[self._address]:
+            del counts[self._address]
+        self.inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._ended:
             return
-        self._last_byte = now = self.loop.time()
+        self._last_byte = self._clock()
+        progress = self.progress
+        if not (progress.arriving or progress.serving):
+            self._begun, self._received, progress.arriving = self._last_byte, 0, True
+        if not progress.serving and self._received > MOST_URL_BYTES + MOST_HEADER_BYTES:
+            self._end(LONG_HEAD)  # what came before this was no complete head
+            return
         self._received += len(data)
-        if self._heading:
-            if not self._header_bytes:
-                self._begun, self._arriving, self._received = now, True, len(data)
-                self._seconds = self._limits.request_seconds
-            self._header_bytes += len(data)
-        self._feed(data)
-        if self._heading and self._header_bytes > MOST_URL_BYTES + MOST_HEADER_BYTES:
-            self._end_long_head()
+        self.inner.data_received(data)
 
-    def _feed(self, data: bytes) -> None:
-        """Parses what came. A request without a body that offers another protocol (as Java's client
-        does with HTTP/2) is answered like any other, and the connection goes on as HTTP/1.1."""
-        self._unset_keepalive_if_required()
-        try:
-            while data and not self._ended:
-                try:
-                    self.parser.feed_data(data)
-                    return
-                except httptools.HttpParserUpgrade as offer:
-                    self.parser = _new_parser(self)  # the old one reads no more
-                    data = data[offer.args[0] :]
-        except httptools.HttpParserError:
-            if self.cycle is not None and self.cycle.response_started and not self._answered():
-                self.transport.close()
-            else:
-                self._end(400, "http", "This is not an HTTP request.")
-
-    def _answered(self) -> bool:
-        return self.cycle is not None and bool(self.cycle.response_complete)
-
-    def on_headers_complete(self) -> None:
-        self._heading = False
-        if self._ended:
-            return
-        # a few bytes have a short head; otherwise its headers are counted
-        long = self._header_bytes > MOST_HEADER_BYTES and self._head_size() > MOST_HEADER_BYTES
-        if long or len(self.url) > MOST_URL_BYTES or len(self.headers) > MOST_HEADERS:
-            self._end_long_head()
-        elif self.parser.should_upgrade() and self._declared():
-            self._end(400, "upgrade", "Send a body without an Upgrade header, by HTTP/1.1.")
-        elif len(self.pipeline) >= MOST_PIPELINED:
-            self._end(429, "pipelined", "Too many requests at once; wait for the answers.")
-        else:
-            super().on_headers_complete()
-
-    # The next two do the same as uvicorn's, without checks for WebSockets, which are not used.
-
-    def on_body(self, body: bytes) -> None:
-        cycle = self.cycle
-        if cycle is None or self._ended:
-            return
-        if cycle.response_complete:
-            self._ignored_bytes += len(body)
-            if self._ignored_bytes > MOST_IGNORED_BYTES:
-                self.transport.abort()
-            return
-        cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
-        cycle.message_event.set()
-
-    def on_message_complete(self) -> None:
-        self._heading, self._header_bytes, self._ignored_bytes = True, 0, 0
-        self._arriving = False
-        cycle = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            cycle.more_body = False
-            cycle.message_event.set()
+    def eof_received(self) -> bool | None:
+        return None if self._ended else self.inner.eof_received()
 
     def pause_writing(self) -> None:
-        self._write_paused_since = self.loop.time()
-        super().pause_writing()
+        self._write_paused_since = self._clock()
+        self.inner.pause_writing()
 
     def resume_writing(self) -> None:
         self._write_paused_since = None
-        super().resume_writing()
-
-    # the limits
+        self.inner.resume_writing()
 
     def end_if_late(self, now: float) -> None:
         """Ends the connection if its time is over."""
-        paused = self._write_paused_since
-        if paused is not None and now - paused > self._limits.idle_seconds:
-            self.transport.abort()
-        elif self._arriving and (
-            (now - self._last_byte > self._limits.idle_seconds and not self.flow.read_paused)
-            or now - self._begun > self._seconds + self._received / LEAST_BYTES_PER_SECOND
-        ):
-            self._end_late()
+        idle, paused = self._config.idle_seconds, self._write_paused_since
+        allowed = self._config.request_seconds + self._received / LEAST_BYTES_PER_SECOND
+        silent = now - self._last_byte > idle and self._transport.is_reading()
+        if paused is not None and now - paused > idle:
+            self._transport.abort()
+        elif self.progress.arriving and (silent or now - self._begun > allowed):
+            if (
+                self.progress.answering or self._transport.is_closing()
+            ):  # it does not take the answer
+                self._transport.abort()
+            else:
+                self._end(SLOW)
 
-    def _end_late(self) -> None:
-        if self.transport.is_closing():  # it was told, but does not read the response
-            self.transport.abort()
-        elif self.cycle is not None and self.cycle.response_started:
-            self.transport.close()
-        else:
-            self._end(408, "slow", "The request took too long to arrive; send the same again.")
-
-    def _head_size(self) -> int:
-        """Bytes of the headers' names and values."""
-        return sum(len(name) + len(value) for name, value in self.headers)
-
-    def _end_long_head(self) -> None:
-        if len(self.url) > MOST_URL_BYTES:
-            self._end(414, "url", f"A URL has at most {MOST_URL_BYTES:,} bytes here.")
-            return
-        self._end(
-            431,
-            "headers",
-            f"A request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all.",
-        )
-
-    def _declared(self) -> int:
-        """The length that the request's headers declare; 0 if none, or none that can be read."""
-        for name, value in self.headers or ():
-            if name == b"content-length" and len(value) <= 15 and value.isdigit():
-                return int(value)
-        return 0
-
-    def _end(self, status: int, code: str, detail: str) -> None:
+    def _end(self, problem: Problem) -> None:
         """Answers once and closes the connection."""
-        if self._ended or self.transport.is_closing():
-            return
         self._ended = True
-        body = bytes(Problem(status, code, detail).response().body)
-        said = self.registry.origins.headers(getattr(self, "headers", None) or [])
-        self.transport.write(
-            STATUS_LINE[status]
-            + b"".join(b"%s: %s\r\n" % header for header in said)
-            + b"content-type: application/problem+json\r\n"
-            b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body
+        body = bytes(problem.response().body)
+        self._transport.write(
+            b"HTTP/1.1 %d \r\ncontent-type: application/problem+json\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n" % (problem.status, len(body)) + body
         )
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        self.pipeline.clear()
-        self.transport.close()
+        self._transport.close()
 
 
-def _new_parser(connection: BoundedProtocol) -> Any:
-    """A parser like uvicorn's: anything after a request that closes is ignored."""
-    parser = httptools.HttpRequestParser(connection)
-    with contextlib.suppress(AttributeError):  # httptools before 0.6.3
-        parser.set_dangerous_leniencies(lenient_data_after_close=True)
-    return parser
+def watched(app: ASGIApp) -> ASGIApp:
+    """An application whose requests have a short head, and which tells its connection how far a
+    request is. It says `Connection: close` in every answer to a request whose body is not complete,
+    so that nobody holds a connection by sending the rest slowly, or that offers another protocol,
+    after which uvicorn's parser reads no more."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        progress: Progress = scope.get("state", {}).get("progress") or Progress()
+        has_body, upgrade = _declares(scope)
+        progress.arriving, progress.serving = has_body, True
+
+        async def receiving() -> Message:
+            message = await receive()
+            progress.arriving = progress.arriving and message.get("more_body", False)
+            return message
+
+        async def answered(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                progress.answering = True
+                if upgrade or progress.arriving:
+                    headers = [*message["headers"], (b"connection", b"close")]
+                    message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            await app(scope, receiving, answered)
+        finally:
+            progress.serving = progress.answering = False
+
+    return guarded
 
 
-def bounded_protocol(registry: Connections) -> type[asyncio.Protocol]:
-    """The protocol class whose connections are those of a registry, as uvicorn takes it."""
-    return cast(
-        "type[asyncio.Protocol]", type("Bounded", (BoundedProtocol,), {"registry": registry})
-    )
+def with_short_heads(app: ASGIApp) -> ASGIApp:
+    """An application that is asked only with a short URL and short headers, and by HTTP/1.1."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (problem := _problem(scope)) is not None:
+            await problem.response()(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return checked
+
+
+def _problem(scope: Scope) -> Problem | None:
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) for name, value in headers)
+    if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
+        return LONG_URL
+    if len(headers) > MOST_HEADERS or size > MOST_HEADER_BYTES:
+        return LONG_HEAD
+    return UPGRADE if all(_declares(scope)) else None
+
+
+def _declares(scope: Scope) -> tuple[bool, bool]:
+    """Whether a request says that it has a body, and whether it offers another protocol."""
+    has_body = upgrade = False
+    for name, value in scope["headers"]:
+        has_body |= name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        upgrade |= name == b"upgrade"
+    return has_body, upgrade

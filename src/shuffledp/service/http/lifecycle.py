@@ -8,13 +8,13 @@ import socket
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from shuffledp.service.http.config import ServerConfig, place
-from shuffledp.service.http.connections import Connections, bounded_protocol
+from shuffledp.service.http.connections import Connections
 from shuffledp.service.http.logs import start_logs
 from shuffledp.service.http.role import Role
 
@@ -102,7 +102,7 @@ def uvicorn_config(
         app,
         host=host,
         port=port,
-        http=bounded_protocol(connections),
+        http=cast("type[asyncio.Protocol]", connections.protocol),
         ws="none",
         interface="asgi3",
         backlog=min(settings.most_connections, MOST_BACKLOG),

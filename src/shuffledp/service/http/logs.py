@@ -80,3 +80,4 @@ def start_logs() -> None:
     logging.getLogger("shuffledp").handlers.clear()  # those of -v would write each line again
     logging.basicConfig(level=logging.WARNING, handlers=[out], force=True)
     _LOGGER.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # no line per malformed request

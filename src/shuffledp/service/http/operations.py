@@ -25,7 +25,7 @@ ALWAYS: Problems = {
     400: ("http", "upgrade"),
     408: ("slow",),
     414: ("url",),
-    429: ("pipelined", "rate"),
+    429: ("rate",),
     431: ("headers",),
     500: ("fault",),
     503: ("connections", "store"),

@@ -20,7 +20,7 @@ from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.http.access import carries, require
 from shuffledp.service.http.administration import Administration, TaskCare
 from shuffledp.service.http.config import ServerConfig
-from shuffledp.service.http.connections import ConnectionLimits, Connections
+from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log, plain_reason
 from shuffledp.service.http.metrics import CONTENT_TYPE_LATEST, Figure, Levels, Metrics
 from shuffledp.service.http.operations import SHARED, Operation, Served
@@ -30,7 +30,6 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
-from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
 from shuffledp.service.store.schema import Schema
@@ -75,8 +74,8 @@ class Role(ABC):
         self.metrics = Metrics(self.name, (LIMITED, *LEVELS, *self.figures))
         self.address_rate = Rate(config.address_requests_per_minute, "address", self.metrics)
         self.origins = Origins(config.allow_origins)
-        self.connections = Connections(ConnectionLimits.of(config), self.origins)
-        self.operators_connections = Connections(ConnectionLimits.of(config), self.origins)
+        self.connections = Connections(config)
+        self.operators_connections = Connections(config)
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
@@ -183,13 +182,13 @@ class Role(ABC):
         app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
         app.router.lifespan_context = lifespan
         routed = self.address_rate.around(self.before_routes(app))
-        return closing_unread(self.origins.around(routed))
+        return watched(self.origins.around(with_short_heads(routed)))
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""
         app = self._routed(self._served())
         app.state.for_operators = True
-        return app
+        return watched(with_short_heads(app))
 
     def _served(self) -> list[Served]:
         return [*self.own_routes(), *self._shared()]

@@ -20,14 +20,13 @@ from shuffledp.service.answers import bounded_request_async
 from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.config import ServerConfig
-from shuffledp.service.http.connections import ConnectionLimits, Connections
+from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Metrics
 from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.service.http.rates import LIMITED, Rate
-from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.relay.config import RelayConfig
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
@@ -67,7 +66,7 @@ class Relay:
         self.config, self._transport = config, transport
         self.server_config: ServerConfig = config
         self.origins, self._arriving = Origins(config.allow_origins), Arriving()
-        self.connections = Connections(ConnectionLimits.of(config), self.origins)
+        self.connections = Connections(config)
         metrics = Metrics(self.name, (LIMITED,))
         self.address_rate = Rate(config.address_requests_per_minute, "address", metrics)
         self.draining = False
@@ -109,7 +108,7 @@ class Relay:
         routes = [one.route() for one in self.served()]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False
-        return closing_unread(self.origins.around(self.address_rate.around(app)))
+        return watched(self.origins.around(with_short_heads(self.address_rate.around(app))))
 
     async def answer_ready(self, _: Request) -> Response:
         """Whether the relay can answer; a 503 from the signal to stop on."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 from filelock import BaseFileLock
 
+from shuffledp.service.blocking import run_blocking
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.store.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.store.private import lock_file, private_file
@@ -184,7 +185,7 @@ class SqliteDatabase(Database):
         statement."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            result = _finished(work(SqliteTransaction(self._connection)))
+            result = run_blocking(work(SqliteTransaction(self._connection)))
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -259,13 +260,3 @@ def check_file(path: str, role: str) -> None:
 
 def _reason(error: Exception) -> str:
     return error.strerror or "" if isinstance(error, OSError) else type(error).__name__
-
-
-def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine that never suspends."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    raise RuntimeError("Work in a transaction may wait for nothing but its statements.")
