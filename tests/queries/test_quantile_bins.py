@@ -72,11 +72,13 @@ def measured_and_stated(values: np.ndarray, runs: int, **more: Any) -> tuple[Any
 
 
 def test_more_rows_are_answered_more_finely_and_the_error_is_stated() -> None:
-    """Averaged over quartiles: which one lies how in its bin is chance."""
+    """Averaged over quartiles: which one lies how in its bin is chance. 64 bins with values spread
+    evenly inside them once erred by 58; ranks err by about 20 users, hence quartiles by 1 to 2."""
     values = skewed(200_000)
     error, stated = measured_and_stated(values, 20)
     coarse, _ = measured_and_stated(values, 20, bins=64)
     assert np.linalg.norm(error) < np.linalg.norm(coarse) / 1.2  # 1.58 over 40 runs
+    assert error.max() < 2.5  # 1.74 for the third quartile, where users are sparse
     assert stated.max() < 20_000 / 512 / np.sqrt(12) / 2  # far below what a whole bin would say
 
 

@@ -31,6 +31,9 @@ FEWEST_NEAR, EVEN_IN_BIN = 8, 1 / math.sqrt(12)
 """Bins before and after a quantile that are used to estimate unevenness; the root mean square of a
 parabola over its chord, relative to its height. With fewer bins than the third number, a quantile
 may lie anywhere in its bin."""
+LUMP_IN_BIN = 1 / math.sqrt(6)
+"""The most that unevenness can be: if all users of a bin hold one value anywhere in it, the
+quantile is there, and the estimate anywhere else."""
 NOT_A_SHARE = "A quantile must be strictly between 0 and 1, for example 0.5."
 
 
@@ -249,7 +252,7 @@ class QuantilesResult(Result):
         if bends[0] <= 0:
             return 0.0
         shrinks = min(max(bends[1] / bends[0], math.sqrt(2)), 4.0)
-        return PARABOLA * bends[0] / shrinks / float(density)
+        return min(PARABOLA * bends[0] / shrinks / float(density), LUMP_IN_BIN)
 
     def _bend(self, first: int, last: int, step: int) -> float:
         """The root mean square distance of ranks from the line over `step` bins before and after
