@@ -188,8 +188,8 @@ def _is_number(whole: bool, sign: str, texts: Any) -> NDArray[np.bool_]:
     if not whole:
         pattern = rf"(?:{digits}(?:[{sign}][0-9]*)?|[{sign}][0-9]+){EXPONENT}"
         return _matches(texts, SIGN + pattern)
-    short = np.asarray(pc.fill_null(pc.less(pc.utf8_length(texts), LONGEST_WHOLE), False))
-    return _matches(texts, rf"{SIGN}{digits}$") & short
+    short = pc.fill_null(pc.less(pc.utf8_length(texts), LONGEST_WHOLE), False)
+    return _matches(texts, rf"{SIGN}{digits}$") & np.array(short, np.bool_)
 
 
 def _numbers(whole: bool, sign: str, texts: Any) -> Any:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from shuffledp.data.arrays import ColumnType
 from shuffledp.data.arrow import arrow_type
 from shuffledp.errors import DataError
 from shuffledp.studio.cells import DECIMALS, HOLDS, READERS, Column, decimal_sign, trimmed
@@ -64,7 +65,7 @@ class Sheet:
     """How it was read: encoding, delimiter, sheet, header."""
     left_out: int = 0
     """Lines that have another number of columns, of the parts that were read."""
-    types: list[str] | None = None
+    types: list[ColumnType] | None = None
     """What the columns hold, where the file says it."""
 
 
@@ -357,16 +358,16 @@ def _described(
 
 def _column(sheet: Sheet, place: int, column: Column, reader: str) -> dict[str, Any]:
     """What the page says about a column."""
-    holds = sheet.types[place] if sheet.types else READERS[reader].holds if reader else "text"
+    holds: ColumnType = READERS[reader].holds if reader else "text"
+    holds = sheet.types[place] if sheet.types else holds
     words = READERS[reader].words if reader else HOLDS[holds]
-    different = column.different or {}
     return {
         "name": sheet.names[place],
         "holds": holds if column.filled else "empty",
         "words": words if column.filled else "empty",
         "empty": column.empty,
         "odd": column.odd(reader, sheet.first_row),
-        "texts": [text for text, _ in Counter(different).most_common()],
+        "texts": [text for text, _ in (column.different or Counter()).most_common()],
     }
 
 
