@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -89,9 +90,15 @@ def test_uploads_have_a_limit_and_leave_nothing(
     assert asking.getresponse().status == 413
     asking.close()
     name = {"X-File-Name": "..%2F..%2Fevil.csv"}
-    found = client.post("/api/upload", headers=name, content=b"a,b\n1,2\n").json()
-    assert "/" not in found["name"] and [one["name"] for one in found["columns"]] == ["a", "b"]
-    assert client.post("/api/upload", content=b"").status_code == 422
+    assert client.post("/api/upload", headers=name, content=b"a,b\n1,2\n").status_code == 201
+    *_, found, end = map(json.loads, client.post("/api/look", json={}).iter_lines())
+    assert "/" not in found["found"]["name"] and end == {"end": "done"}
+    assert [one["name"] for one in found["found"]["columns"]] == ["a", "b"]
+    assert client.get("/api/file").json() == found["found"]
+    assert client.post("/api/upload", content=b"").status_code == 201
+    (end,) = map(json.loads, client.post("/api/look", json={}).iter_lines())
+    assert end["end"] == "refused"
+    assert client.post("/api/look", json={}).status_code == 409  # what cannot be read is removed
     assert set(tmp_path.parent.glob("*")) == before
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
 
 import shuffledp
@@ -200,8 +202,8 @@ def test_a_suspicion_is_never_said_to_be_certain() -> None:
 
 
 def imported(path: Path, **chosen: str) -> dict[str, Any]:
-    (found,) = items("look", path=str(path), chosen=chosen)
-    return found
+    *_, last = items("look", path=str(path), chosen=chosen)
+    return dict(last["found"])
 
 
 def rehearsed(form: dict[str, Any], path: Path, **chosen: Any) -> list[dict[str, Any]]:
@@ -289,6 +291,22 @@ def test_cells_that_do_not_fit_and_empty_ones_are_named(tmp_path: Path) -> None:
     ways = {**FORM, "question": "histogram", "labels": ["bus", "car"], "users": "4", "error": "90"}
     (ready, *_) = rehearsed(ways, file, column="1", empty="own")
     assert ready["ready"]["truth"] == [7.0, 0.0, 1.0] and ready["ready"]["absent"] == ["car"]
+
+
+def test_a_long_file_is_read_in_parts_and_never_held_as_a_whole(tmp_path: Path) -> None:
+    file = tmp_path / "long.csv"
+    line = ",".join(["1", "bus", "12.5", "2026-01-31", "x" * 60])
+    file.write_text("yes,way,minutes,day,comment\n" + f"{line}\n" * 800_000)
+    size, before, held, shares = file.stat().st_size, pa.total_allocated_bytes(), 0, []
+    for item in JOBS["look"](path=str(file), chosen={}):
+        held = max(held, pa.total_allocated_bytes() - before)
+        shares.append(item.get("progress", 1.0))
+    assert item["found"]["rows"] == 800_000
+    assert [one["words"] for one in item["found"]["columns"]][3] == "dates (year-month-day)"
+    assert len(shares) > 4 and shares == sorted(shares) and shares[0] < 0.5
+    assert held < 0.8 * size
+    whole = pacsv.read_csv(file)  # what this would not allow
+    assert pa.total_allocated_bytes() - before >= size and len(whole) == 800_000
 
 
 def test_a_messy_sheet_becomes_a_histogram_by_group(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from shuffledp.numbers.exact import positive, show
 from shuffledp.tasks.series import EVERY_DAYS, MOST_TASKS, Series
 
 if TYPE_CHECKING:
-    from shuffledp.tasks.keys import PublicKey
     from shuffledp.tasks.oblivious import GatewayKey
     from shuffledp.tasks.task import Task
     from shuffledp.tasks.tokens import TokenIssuer
@@ -176,10 +174,9 @@ def run_series(args: argparse.Namespace) -> None:
     forecast = _forecast(pattern, len(begins), EVERY_DAYS[args.every], args)
     issuers = _issuers(pattern, len(begins), args.issuer_key)
     tasks = [
-        _member(
-            pattern,
-            start,
+        pattern.in_series(
             replace(series, tasks=len(begins), place=place + 1),
+            start,
             keys[place * len(keys) // len(begins)],
             issuers[place],
         )
@@ -236,25 +233,6 @@ def _issuers(pattern: Task, count: int, files: list[str]) -> list[TokenIssuer | 
             "`shuffledp issuer new-key` and give --issuer-key once for each."
         )
     return [replace(pattern.issuer, key=key) for key in keys]
-
-
-def _member(
-    pattern: Task, start: int, series: Series, key: PublicKey, issuer: TokenIssuer | None
-) -> Task:
-    """The task of a series that begins at this time; it ends when the next one begins."""
-    from shuffledp.tasks.task import task_from_json
-
-    day = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d")
-    task = replace(
-        pattern,
-        name=f"{pattern.name} {day}",
-        not_before=start,
-        expires=start + series.seconds,
-        key=key,
-        issuer=issuer,
-        series=series,
-    )
-    return task_from_json(task.canonical(), task.id)
 
 
 def _write(tasks: list[Task], folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,8 @@ class Studio:
             Route("/api/frontier", self.answer_frontier, methods=["POST"]),
             Route("/api/upload", self.answer_upload, methods=["POST"]),
             Route("/api/file", self.answer_file),
-            Route("/api/format", self.answer_format, methods=["POST"]),
             Route("/api/sample", self.answer_sample, methods=["POST"]),
+            Route("/api/look", self.answer_look, methods=["POST"]),
             Route("/api/forget", self.answer_forget, methods=["POST"]),
             Route("/api/rehearse", self.answer_rehearse, methods=["POST"]),
             Route("/api/trial", self.answer_trial, methods=["POST"]),
@@ -119,40 +119,39 @@ class Studio:
     # rehearsals
 
     async def answer_upload(self, request: Request) -> Response:
-        """Takes a file; returns its columns."""
+        """Takes a file, which replaces the one before."""
         tab = self.tab(request)
-        return await self._columns(tab, await tab.uploads.receive(request))
+        tab.found = {}
+        await tab.uploads.receive(request)
+        return JSONResponse({}, 201)
 
     async def answer_sample(self, request: Request) -> Response:
-        """Takes the bundled sample; returns its columns."""
+        """Takes the bundled sample."""
         sample, tab = commute(), self.tab(request)
-        return await self._columns(tab, tab.uploads.keep(sample.name, sample.read_bytes()))
+        tab.found = {}
+        tab.uploads.keep(sample.name, sample.read_bytes())
+        return JSONResponse({}, 201)
 
     async def answer_file(self, request: Request) -> Response:
         """What is known about the file of this tab, for a page that was loaded again."""
         return JSONResponse(self.tab(request).found)
 
-    async def answer_format(self, request: Request) -> Response:
-        """Reads the uploaded file again, with another encoding, delimiter, decimal sign or
-        sheet."""
-        asked = await _object(request)
+    async def answer_look(self, request: Request) -> Response:
+        """Reads the file: how far it is, line by line, then its columns. The encoding, delimiter,
+        decimal sign or sheet may be given. A file that cannot be read is removed again."""
+        asked, tab = await _object(request), self.tab(request)
         chosen = {name: str(asked[name]) for name in FORMATS if asked.get(name)}
-        tab = self.tab(request)
-        return await self._columns(tab, tab.uploads.required(), chosen)
+        path = tab.uploads.required()
 
-    async def _columns(
-        self, tab: Tab, path: Path, chosen: dict[str, str] | None = None
-    ) -> Response:
-        """The columns of an uploaded file; one that cannot be read is removed again."""
-        tab.found = {}
-        try:
-            found = await self._answers(tab, "look", {"path": str(path), "chosen": chosen})
-        except ShuffleDPError:
+        def found(item: dict[str, Any]) -> None:
+            if "found" in item:
+                tab.found = item["found"] = {"name": path.name, **item["found"]}
+
+        def refused() -> None:
             if not chosen:
                 tab.uploads.forget()
-            raise
-        tab.found = {"name": path.name, **found[0]}
-        return JSONResponse(tab.found)
+
+        return self._stream(tab, "look", {"path": str(path), "chosen": chosen}, found, refused)
 
     async def answer_forget(self, request: Request) -> Response:
         """Removes the uploaded file."""
@@ -232,17 +231,27 @@ class Studio:
         except Outdated:
             raise Problem(409, "outdated", "A newer request replaced this one.") from None
 
-    def _stream(self, tab: Tab, job: str, given: dict[str, Any]) -> Response:
-        """The items of a job as lines of JSON; the last line says how it ended."""
+    def _stream(
+        self,
+        tab: Tab,
+        job: str,
+        given: dict[str, Any],
+        each: Callable[[dict[str, Any]], None] = lambda _: None,
+        refused: Callable[[], None] = lambda: None,
+    ) -> Response:
+        """The items of a job as lines of JSON, each after `each` has seen it; the last line says
+        how it ended."""
 
         async def lines() -> AsyncIterator[bytes]:
             try:
                 async with contextlib.aclosing(tab.latest[job].run(job, given)) as items:
                     async for item in items:
                         self.rates = item.pop("rates", self.rates)
+                        each(item)
                         yield _line(item)
                 yield _line({"end": "done"})
             except ShuffleDPError as error:
+                refused()
                 yield _line({"end": "refused", "why": str(error)})
             except Outdated:
                 yield _line({"end": "outdated"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from shuffledp.errors import ParameterError
@@ -12,17 +13,22 @@ from shuffledp.numbers.exact import show
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_everywhere
 from shuffledp.studio.examples import answer_lines, answer_range
-from shuffledp.studio.fields import Form
+from shuffledp.studio.fields import Form, whole_number
 from shuffledp.studio.kept import data_folder
 from shuffledp.studio.words import Rows
+from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.series import EVERY_DAYS, Series
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import NOT_NAMED, Operators, Task
 
 NOT_WRITTEN = "not written down"
 UNNAMED = "Collection without a name"
+MOST_TIMES = 400
+DATED = ("place", "task", "not_before", "expires")
+"""What a result of a series has from its task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +131,8 @@ def newest_key(analyzer: str) -> PublicKey:
 
 
 def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[ServerUrls, Task]:
-    """Creates the task with the analyzer's key and registers it at both servers; the tokens are not
-    kept."""
+    """Creates the task, or all tasks of a series, with the analyzer's key and registers them at
+    both servers; returns the first one. The tokens are not kept."""
     servers = server_urls(asked)
     tokens = {role: str(asked.get(f"{role}_token") or "") for role in ("analyzer", "shuffler")}
     if not all(tokens.values()):
@@ -141,8 +147,30 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[S
     key, purpose = newest_key(servers.analyzer), Purpose.of(asked.get("purpose"))
     task = make_task(plan, key, purpose, publish_noise=publish_noise, shuffler=servers.shuffler)
     urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler}
-    register_everywhere(task, urls, tokens, collector_key())
-    return servers, task
+    tasks = series_of(task, asked)
+    for one in tasks:
+        register_everywhere(one, urls, tokens, collector_key())
+    return servers, tasks[0]
+
+
+def series_of(task: Task, asked: Mapping[str, Any]) -> list[Task]:
+    """The tasks that ask the question again as often as the form says: only this one, or one for
+    every day or week from now on."""
+    every = str(asked.get("every") or "")
+    if every not in EVERY_DAYS:
+        return [task]
+    series = Series(
+        name=task.name, every=every, tasks=whole_number(asked, "times", most=MOST_TIMES), place=1
+    )
+    return [
+        task.in_series(
+            replace(series, place=place + 1),
+            task.not_before + place * series.seconds,
+            task.key,
+            task.issuer,
+        )
+        for place in range(series.tasks)
+    ]
 
 
 def collector_key() -> SigningKey:
@@ -165,11 +193,9 @@ def server_urls(asked: Mapping[str, Any]) -> ServerUrls:
 def progress(servers: ServerUrls, task: Task, form: Form) -> Facts:
     """The progress of a task: waiting reports, batches, results with intervals, and their ε. The
     servers of a trial say it exactly, others as coarsely and as late as to everybody."""
-    name = task.id.hex()
+    name, results, unpublished = _at_analyzer(servers, task)
     at_shuffler = _at_shuffler(servers, name)
-    at_analyzer = answer_json(call("GET", f"{servers.analyzer}/tasks/{name}/results"))
-    results = at_analyzer["results"]
-    arrived = [*results, *at_analyzer["unpublished"]]
+    arrived = [*results, *unpublished]
     return {
         "task": name,
         "name": task.name,
@@ -192,6 +218,33 @@ def log_proof(servers: ServerUrls, task: Task) -> TaskProof:
     return proof
 
 
+def _at_analyzer(servers: ServerUrls, task: Task) -> tuple[str, list[Facts], list[Facts]]:
+    """(the id of the task that takes reports now; published results; what is not published yet).
+    Those of a series have the dates of their task."""
+    if task.series is None:
+        found = answer_json(call("GET", f"{servers.analyzer}/tasks/{task.id.hex()}/results"))
+        return task.id.hex(), found["results"], found["unpublished"]
+    of_series = f"{servers.analyzer}/series/{task.series_id}/results"
+    members = answer_json(call("GET", of_series))["members"]
+    now = system_clock()
+    begun = [one for one in members if one["not_before"] <= now] or members[:1]
+    dated = [
+        {**published, **{name: member[name] for name in DATED}}
+        for member in members
+        for published in member["results"]
+    ]
+    return begun[-1]["task"], dated, []
+
+
+def when(result: Mapping[str, Any]) -> str:
+    """Which batch a result is of; in a series, when its task began."""
+    batch = f"batch {result['number']}"
+    if "not_before" not in result:
+        return batch
+    day = datetime.fromtimestamp(result["not_before"], UTC).strftime("%Y-%m-%d")
+    return day if result["number"] == 1 else f"{day}, {batch}"
+
+
 def _at_shuffler(servers: ServerUrls, name: str) -> Facts:
     """What the shuffler says about a task: have, need, batches."""
     if not servers.operator_token:
@@ -207,18 +260,23 @@ def _batches(sent: list[Facts], received: list[Facts]) -> list[Facts]:
     states = {batch["batch"]: batch for batch in [*sent, *received]}
     return [
         {
-            "number": batch["number"],
+            "when": when(batch),
             "state": batch.get("state", "published"),
             "reports": batch["reports"],
             "problem": batch.get("problem") or batch.get("reason") or "",
         }
-        for batch in sorted(states.values(), key=lambda one: int(one["number"]))
+        for batch in sorted(states.values(), key=_order)
     ]
+
+
+def _order(batch: Facts) -> tuple[int, int]:
+    return int(batch.get("place", 0)), int(batch["number"])
 
 
 def _shown(result: Mapping[str, Any], form: Form) -> Facts:
     return {
         "number": result["number"],
+        "when": when(result),
         "reports": result["reports"],
         "confidence": result["result"]["confidence"],
         "implausible": result["implausible"],

@@ -12,7 +12,7 @@ from shuffledp.plots.results import published_png
 from shuffledp.studio.public_page import public_zip
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
-from shuffledp.tasks.results import results_csv
+from shuffledp.tasks.results import results_csv, series_csv
 
 Asked = Mapping[str, Any]
 
@@ -25,12 +25,15 @@ def _json(asked: Asked, collected: Collected) -> bytes:
 
 
 def _csv(asked: Asked, collected: Collected) -> bytes:
+    if collected.task is not None and collected.task.series is not None:
+        return series_csv({**one, "results": [one]} for one in collected.results).encode()
     marks = {"trial": TRIAL} if collected.trial else {}
     return results_csv(collected.results, **marks).encode()
 
 
 def _png(asked: Asked, collected: Collected) -> bytes:
-    return published_png(collected.results, TRIAL if collected.trial else "")
+    numbered = [{**one, "number": place} for place, one in enumerate(collected.results, start=1)]
+    return published_png(numbered, TRIAL if collected.trial else "")
 
 
 def _task(asked: Asked, collected: Collected) -> bytes:

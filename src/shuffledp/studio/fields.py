@@ -31,6 +31,7 @@ LABELS = {
     "delta": "δ of baselines that need one",
     "people": "Simulated people in a batch",
     "batches": "Batches",
+    "times": "How many times",
     "runs": "Runs",
 }
 """What the page calls each field."""

@@ -1,7 +1,7 @@
-"""A file of a rehearsal as people save it, read once into a Parquet file with types.
+"""A file of a rehearsal as people save it, read once, part by part, into a Parquet file of texts.
 
 .xlsx, .xls and .ods sheets; CSV files with any common encoding, delimiter and decimal sign, which
-are found and shown; Parquet. Every column is kept as texts, and besides as what it holds.
+are found and shown; Parquet. Each column is kept with how to read its texts as numbers or dates.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -26,12 +27,13 @@ import pyarrow.parquet as pq
 from shuffledp.data.arrays import ColumnType
 from shuffledp.data.arrow import arrow_type
 from shuffledp.errors import DataError
-from shuffledp.studio.cells import DECIMALS, HOLDS, Coded, Typed, decimal_sign, typed
+from shuffledp.studio.cells import DECIMALS, HOLDS, READERS, Column, decimal_sign, trimmed
 
 SHEETS, TEXTS = (".xlsx", ".xlsm", ".xls", ".ods"), (".csv", ".tsv", ".txt")
 KINDS = (*SHEETS[:1], *TEXTS[:2], ".csv.gz", ".parquet")
 """The endings that the page names."""
-IMPORTED = "imported.parquet"
+IMPORTED, COLUMNS = "imported.parquet", "columns.json"
+"""The texts of all columns, and how they are read."""
 ENCODINGS = {
     "utf-8": "UTF-8",
     "utf-16": "UTF-16",
@@ -41,34 +43,40 @@ ENCODINGS = {
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8"}
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE_BYTES, SAMPLE_ROWS, PREVIEW_ROWS = 1 << 18, 40, 20
-BLOCK_BYTES = 1 << 24
-MOST_COLUMNS, MOST_DIFFERENT = 1000, 40
+BLOCK_BYTES, BLOCK_ROWS = 1 << 20, 20_000
+"""As much is read at once."""
+MOST_COLUMNS = 1000
 SHORT = "utf-16-le"
 
 
-@dataclass(frozen=True, kw_only=True)
+Part = tuple[float, list[Any]]
+"""The share of the file that is read by then, and the next texts of all columns."""
+
+
+@dataclass(kw_only=True)
 class Sheet:
     """A table of texts, before types are known."""
 
     names: list[str]
-    table: Any
-    """A column of texts for each name."""
-    first_row: int
+    parts: Iterator[Part]
+    first_row: int = 1
     """The number of the first row of data, in the file as people see it."""
     found: dict[str, Any] = field(default_factory=dict)
     """How it was read: encoding, delimiter, sheet, header."""
     left_out: int = 0
-    """Lines that have another number of columns."""
+    """Lines that have another number of columns, of the parts that were read."""
+    types: list[ColumnType] | None = None
+    """What the columns hold, where the file says it."""
 
 
-def import_file(path: Path, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """Reads a file into `imported.parquet` beside it; says what was found. `chosen` overrules the
-    encoding, delimiter, decimal sign or sheet."""
+def import_file(path: Path, chosen: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Reads a file into `imported.parquet` beside it; says how far it is, then what was found.
+    `chosen` overrules the encoding, delimiter, decimal sign or sheet."""
     name = path.name.lower()
     with _readable(path):
         if name.endswith(".parquet"):
-            return _parquet(path)
-        if name.endswith(SHEETS):
+            sheet = _parquet(path)
+        elif name.endswith(SHEETS):
             sheet = _workbook(path, chosen)
         elif name.removesuffix(".gz").endswith(TEXTS):
             sheet = _text_file(path, chosen)
@@ -77,7 +85,24 @@ def import_file(path: Path, chosen: Mapping[str, str]) -> dict[str, Any]:
                 f"{path.name} cannot be read: the studio reads {', '.join(KINDS)}. Save it as one "
                 "of these in the program that made it."
             )
-    return _described(path, sheet, chosen)
+        columns = [Column(() if sheet.types else READERS) for _ in sheet.names]
+        first: list[Any] = []
+        for share, texts in _kept(path, sheet):
+            for column, some in zip(columns, texts, strict=True):
+                column.add(some)
+            first = first or [some.slice(0, PREVIEW_ROWS).to_pylist() for some in texts]
+            yield {"progress": share}
+    yield {"found": _described(path, sheet, columns, first, chosen)}
+
+
+def _kept(path: Path, sheet: Sheet) -> Iterator[Part]:
+    """The parts of a sheet without spaces around texts, each written to the Parquet file."""
+    schema = pa.schema([(f"t{number}", pa.string()) for number in range(len(sheet.names))])
+    with pq.ParquetWriter(path.with_name(IMPORTED), schema) as writer:
+        for share, texts in sheet.parts:
+            texts = [trimmed(some) for some in texts]
+            writer.write_batch(pa.record_batch(texts, schema))
+            yield share, texts
 
 
 @contextmanager
@@ -118,9 +143,10 @@ def _text_file(path: Path, chosen: Mapping[str, str]) -> Sheet:
         raise DataError("The delimiter must be a comma, a semicolon, a tab or a vertical bar.")
     rows = [row for row in csv.reader(sample, delimiter=delimiter)]
     at, names = _header(rows[:SAMPLE_ROWS], path)
-    table, left_out = _read_csv(plain, delimiter, at, len(names))
     shown = {"encoding": encoding, "delimiter": delimiter, "header": at + 1 if at >= 0 else 0}
-    return Sheet(names=names, table=table, first_row=at + 2, found=shown, left_out=left_out)
+    sheet = Sheet(names=names, parts=iter(()), first_row=at + 2, found=shown)
+    sheet.parts = _csv_parts(plain, sheet, at + 1)
+    return sheet
 
 
 def _encoding(path: Path) -> str:
@@ -174,27 +200,29 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max(DELIMITERS, key=score)
 
 
-def _read_csv(path: Path, delimiter: str, header: int, columns: int) -> tuple[Any, int]:
-    """All rows after the header as texts, and how many lines had another number of columns."""
-    left_out = 0
+def _csv_parts(path: Path, sheet: Sheet, skipped: int) -> Iterator[Part]:
+    """All rows after the header as texts; lines with another number of columns are counted."""
 
     def skip(_: Any) -> str:
-        nonlocal left_out
-        left_out += 1
+        sheet.left_out += 1
         return "skip"
 
-    names = [str(number) for number in range(columns)]
-    table = pacsv.read_csv(
+    names, size, done = [str(number) for number in range(len(sheet.names))], path.stat().st_size, 0
+    with pacsv.open_csv(
         path,
-        pacsv.ReadOptions(skip_rows=header + 1, column_names=names, block_size=BLOCK_BYTES),
-        pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
+        pacsv.ReadOptions(skip_rows=skipped, column_names=names, block_size=BLOCK_BYTES),
+        pacsv.ParseOptions(
+            delimiter=sheet.found["delimiter"], newlines_in_values=True, invalid_row_handler=skip
+        ),
         pacsv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
             strings_can_be_null=True,
             null_values=[""],
         ),
-    )
-    return table, left_out
+    ) as reader:
+        for part in reader:
+            done += part.nbytes - 3 * part.num_rows * len(names)  # a delimiter, not four bytes
+            yield min(done / size, 1.0), part.columns
 
 
 # Sheets
@@ -207,38 +235,35 @@ def _workbook(path: Path, chosen: Mapping[str, str]) -> Sheet:
         sheets = list(book.sheet_names)
         if not sheets:
             raise DataError(f"{path.name} has no sheet; save it with one.")
-        name = chosen.get("sheet") or _largest(book, sheets)
-        if name not in sheets:
+        if chosen.get("sheet", sheets[0]) not in sheets:
             raise DataError("There is no such sheet in the file; choose one of those listed.")
-        rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
-    at, names = _header([[_text(cell) for cell in row] for row in rows[:SAMPLE_ROWS]], path)
-    comma = any(
-        isinstance(cell, str) and cell.strip().count(",") == 1 and _is_decimal(cell)
-        for row in rows[at + 1 :]
-        for cell in row
-    )
-    sign = "," if comma else "."
-    data = [row for row in rows[at + 1 :]]
-    while data and not any(_text(cell) for cell in data[-1]):
-        data.pop()
-    columns = [
-        pa.array([_text(row[at], sign) or None for row in data], pa.string())
-        for at in range(len(names))
-    ]
-    table = pa.table(columns, names=[str(number) for number in range(len(names))])
-    shown = {"sheet": name, "sheets": sheets, "header": at + 1 if at >= 0 else 0}
-    return Sheet(names=names, table=table, first_row=at + 2, found=shown)
+        named = [chosen["sheet"]] if chosen.get("sheet") else sheets
+        read = max(map(book.get_sheet_by_name, named), key=lambda one: one.height * one.width)
+    first = [[_text(cell) for cell in row] for row in islice(read.iter_rows(), SAMPLE_ROWS)]
+    at, names = _header(first, path)
+    sign, last = ".", 0
+    for number, row in enumerate(read.iter_rows(), start=1):
+        last = number if any(_text(cell) for cell in row) else last
+        if sign == "." and number > at + 1 and any(map(_is_decimal, row)):
+            sign = ","
+    shown = {"sheet": read.name, "sheets": sheets, "header": at + 1 if at >= 0 else 0}
+    parts = _sheet_parts(read, len(names), at + 1, last, sign)
+    return Sheet(names=names, parts=parts, first_row=at + 2, found=shown)
 
 
-def _largest(book: Any, sheets: Sequence[str]) -> str:
-    """The sheet with the most cells: the first ones are often notes."""
-    if len(sheets) == 1:
-        return sheets[0]
-    sizes = {name: book.get_sheet_by_name(name) for name in sheets}
-    return max(sheets, key=lambda name: sizes[name].height * sizes[name].width)
+def _sheet_parts(sheet: Any, columns: int, first: int, last: int, sign: str) -> Iterator[Part]:
+    """The rows from `first` to `last` as texts."""
+    data, done = islice(sheet.iter_rows(), first, last), first
+    while rows := list(islice(data, BLOCK_ROWS)):
+        done += len(rows)
+        texts = ([_text(row[at], sign) or None for row in rows] for at in range(columns))
+        yield done / last, [pa.array(some, pa.string()) for some in texts]
 
 
-def _is_decimal(cell: str) -> bool:
+def _is_decimal(cell: Any) -> bool:
+    """Whether a cell is a text that is a number with a decimal comma."""
+    if not isinstance(cell, str) or "," not in cell:
+        return False
     before, _, after = cell.strip().partition(",")
     return before.lstrip("+-").isdigit() and after.isdigit() and len(after) != 3
 
@@ -289,120 +314,114 @@ def _looks_like_a_number(cell: str) -> bool:
     return cell.strip().lstrip("+-").replace(".", "", 1).replace(",", "", 1).isdigit()
 
 
-def _described(path: Path, sheet: Sheet, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """Types of all columns, kept beside their texts; what the page shows of them."""
-    if not sheet.table.num_rows:
+def _described(
+    path: Path,
+    sheet: Sheet,
+    columns: Sequence[Column],
+    first: Sequence[Sequence[str | None]],
+    chosen: Mapping[str, str],
+) -> dict[str, Any]:
+    """What the page shows of a file; how its columns are read is kept beside their texts."""
+    if not columns or not columns[0].rows:
         raise DataError(f"{path.name} has no rows; choose a file with one row for each person.")
-    coded = [Coded.of(column) for column in sheet.table.columns]
-    used = [
-        place
-        for place, one in enumerate(coded)
-        if len(one.texts) or not sheet.names[place].startswith("Column ")
-    ]
-    coded = [coded[place] for place in used]
     usual = "," if sheet.found.get("delimiter") == ";" else "."
-    decimal = chosen.get("decimal") or decimal_sign(coded, usual)
+    decimal = chosen.get("decimal") or decimal_sign(columns, usual)
     if decimal not in DECIMALS:
         raise DataError("The decimal sign must be a comma or a point.")
-    types = [typed(one, decimal) for one in coded]
-    _keep(path, coded, types)
-    names = [sheet.names[place] for place in used]
+    used = [
+        place
+        for place, one in enumerate(columns)
+        if one.filled or not sheet.names[place].startswith("Column ")
+    ]
+    read = [
+        {"text": f"t{place}", "source": sheet.names[place]}
+        if sheet.types
+        else {"text": f"t{place}", "reader": columns[place].reader(decimal)}
+        for place in used
+    ]
+    path.with_name(COLUMNS).write_text(json.dumps(read), encoding="utf-8")
     return {
-        "rows": sheet.table.num_rows,
+        "rows": columns[0].rows,
         "left_out": sheet.left_out,
-        "format": {**sheet.found, "decimal": decimal},
+        "format": {} if sheet.types else {**sheet.found, "decimal": decimal},
         "columns": [
-            _column(name, one, kind, sheet.first_row)
-            for name, one, kind in zip(names, coded, types, strict=True)
+            _column(sheet, place, columns[place], how.get("reader", ""))
+            for place, how in zip(used, read, strict=True)
         ],
-        "preview": _preview(coded),
+        "preview": [
+            [(text or "")[:60] for text in row]
+            for row in zip(*(first[place] for place in used), strict=True)
+        ],
         "first_row": sheet.first_row,
     }
 
 
-def _keep(path: Path, coded: Sequence[Coded], types: Sequence[Typed]) -> None:
-    """Writes texts (t0, t1, …) and values (v0, v1, …) of all columns."""
-    columns: dict[str, Any] = {}
-    for number, (one, kind) in enumerate(zip(coded, types, strict=True)):
-        places = pa.array(one.codes.astype(np.int32), mask=one.codes < 0)
-        columns[f"t{number}"] = pa.DictionaryArray.from_arrays(places, one.texts)
-        if kind.values is not None:
-            columns[f"v{number}"] = one.spread(kind.values)
-    pq.write_table(pa.table(columns), path.with_name(IMPORTED))
-
-
-def _column(name: str, coded: Coded, kind: Typed, first_row: int) -> dict[str, Any]:
+def _column(sheet: Sheet, place: int, column: Column, reader: str) -> dict[str, Any]:
     """What the page says about a column."""
-    unfit = kind.unfit(coded)
-    odd = None
-    if len(unfit):
-        row = int(unfit[0])
-        text = str(coded.texts[int(coded.codes[row])])
-        odd = {"count": len(unfit), "row": first_row + row, "text": text[:60]}
-    counts = coded.counts
-    order = np.argsort(-counts, kind="stable")[:MOST_DIFFERENT]
-    different = len(coded.texts)
+    holds: ColumnType = READERS[reader].holds if reader else "text"
+    holds = sheet.types[place] if sheet.types else holds
+    words = READERS[reader].words if reader else HOLDS[holds]
     return {
-        "name": name,
-        "holds": kind.holds if different else "empty",
-        "words": kind.words if different else "empty",
-        "empty": coded.empty,
-        "odd": odd,
-        "different": different,
-        "texts": [str(coded.texts[int(at)]) for at in order] if different <= 200 else [],
+        "name": sheet.names[place],
+        "holds": holds if column.filled else "empty",
+        "words": words if column.filled else "empty",
+        "empty": column.empty,
+        "odd": column.odd(reader, sheet.first_row),
+        "texts": [text for text, _ in (column.different or Counter()).most_common()],
     }
-
-
-def _preview(coded: Sequence[Coded]) -> list[list[str]]:
-    rows = min(PREVIEW_ROWS, len(coded[0].codes) if coded else 0)
-    return [
-        ["" if one.codes[row] < 0 else str(one.texts[int(one.codes[row])])[:60] for one in coded]
-        for row in range(rows)
-    ]
 
 
 # Parquet
 
 
-def _parquet(path: Path) -> dict[str, Any]:
+def _parquet(path: Path) -> Sheet:
     """A Parquet file, which has types already."""
-    table = pq.read_table(path)
-    if not table.num_rows:
-        raise DataError(f"{path.name} has no rows; choose a file with one row for each person.")
-    names, coded, types = [], [], []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        plain = column.cast(column.type.value_type) if _is_dictionary(column) else column
-        holds = arrow_type(plain.type)
-        if holds not in HOLDS:
-            continue
-        one = Coded.of(plain.cast(pa.string()))
-        names.append(name)
-        coded.append(one)
-        types.append(_of_type(one, plain, holds))
+    file = pq.ParquetFile(path)
+    types = {one.name: arrow_type(_plain(one.type)) for one in file.schema_arrow}
+    names = [name for name, holds in types.items() if holds in HOLDS]
     if not names:
         raise DataError(f"{path.name} has no column of texts, numbers or dates.")
-    _keep(path, coded, types)
-    return {
-        "rows": table.num_rows,
-        "left_out": 0,
-        "format": {},
-        "columns": [
-            _column(name, one, kind, 1) for name, one, kind in zip(names, coded, types, strict=True)
-        ],
-        "preview": _preview(coded),
-        "first_row": 1,
-    }
+    parts = _parquet_parts(file, names)
+    return Sheet(names=names, parts=parts, types=[types[name] for name in names])
 
 
-def _is_dictionary(column: Any) -> bool:
-    return bool(pa.types.is_dictionary(column.type))
+def _parquet_parts(file: Any, names: list[str]) -> Iterator[Part]:
+    done = 0
+    for part in file.iter_batches(BLOCK_ROWS, columns=names):
+        done += part.num_rows
+        texts = (one.cast(_plain(one.type)).cast(pa.string()) for one in part.columns)
+        yield done / file.metadata.num_rows, list(texts)
 
 
-def _of_type(coded: Coded, column: Any, holds: ColumnType) -> Typed:
-    """The column's own type; its values from a row for each different text."""
-    if holds == "text":
-        return Typed(holds=holds, values=None)
-    first = np.full(len(coded.texts), -1, np.int64)
-    rows = np.flatnonzero(coded.codes >= 0)[::-1]
-    first[coded.codes[rows]] = rows
-    return Typed(holds=holds, values=column.combine_chunks().take(pa.array(first)))
+def _plain(kind: Any) -> Any:
+    """The type of the values of a column, which may be written as a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+# What a rehearsal reads
+
+
+def read_texts(path: Path, number: int) -> Any:
+    """The texts of a column of an imported file."""
+    name = _how(path)[number]["text"]
+    return pq.read_table(path.with_name(IMPORTED), columns=[name]).column(0).combine_chunks()
+
+
+def read_values(path: Path, number: int) -> Any:
+    """What the texts of a column mean; None if it is a column of texts."""
+    how = _how(path)[number]
+    if "source" in how:
+        column = pq.read_table(path, columns=[how["source"]]).column(0).combine_chunks()
+        plain = column.cast(_plain(column.type))
+        return None if arrow_type(plain.type) == "text" else plain
+    return READERS[how["reader"]].column(read_texts(path, number)) if how["reader"] else None
+
+
+def column_count(path: Path) -> int:
+    """The number of columns of an imported file."""
+    return len(_how(path))
+
+
+def _how(path: Path) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(path.with_name(COLUMNS).read_text("utf-8"))
+    return found

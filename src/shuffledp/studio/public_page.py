@@ -14,7 +14,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.plans.plan import Plan
 from shuffledp.queries.quantiles.dates import DAY, date_text
 from shuffledp.service.http.templates import templates
-from shuffledp.studio.collecting import Purpose
+from shuffledp.studio.collecting import Purpose, when
 from shuffledp.studio.examples import answer_lines, answer_range
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import question_of
@@ -40,7 +40,8 @@ class Shown(NamedTuple):
     x_low: float
     x_high: float
     doubtful: bool
-    batch: int
+    when: str
+    """Its batch, or in a series its date."""
     people: int
 
 
@@ -91,7 +92,7 @@ class Scale:
             x_low=self.across(line.low, people),
             x_high=self.across(line.high, people),
             doubtful=bool(published["implausible"]),
-            batch=published["number"],
+            when=when(published),
             people=people,
         )
 
@@ -126,7 +127,8 @@ def public_page(asked: Mapping[str, Any], collected: Collected, files: Sequence[
         newest=rows[-1],
         ends=[scale.text(end, people) for end in scale.ends(people)],
         trends=_trends(rows) if len(results) > 1 else {},
-        batches=[batch["number"] for batch in results],
+        whens=[when(batch) for batch in results],
+        every="batch" if task.series is None else task.series.every,
         spread=lambda at: f"{LEFT + WIDTH * (at + 0.5) / len(results):.2f}",
         operators=task.operators,
         promises=[epsilon_sentence(plan.epsilon, plan.padding), people_sentence(plan)],

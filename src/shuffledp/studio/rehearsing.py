@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from shuffledp.engines.rehearsal import Comparison, Rehearsal
 from shuffledp.errors import DataError, ValueOutOfRange
@@ -22,7 +21,7 @@ from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.studio.fields import Form
-from shuffledp.studio.importing import IMPORTED, import_file
+from shuffledp.studio.importing import column_count, import_file, read_texts, read_values
 from shuffledp.studio.questions import (
     BETWEEN,
     GROUP,
@@ -46,8 +45,9 @@ LEAVE, OWN, COUNT_AS = "leave", "own", "value"
 
 
 def look(path: str, chosen: Mapping[str, str] | None = None) -> Iterator[Item]:
-    """Imports an uploaded file; its columns with their types, and its first rows."""
-    yield import_file(Path(path), chosen or {})
+    """Imports an uploaded file: how far it is, then its columns with their types, and its first
+    rows."""
+    yield from import_file(Path(path), chosen or {})
 
 
 def rehearse(
@@ -126,22 +126,21 @@ def _column(path: Path, number: Any, as_text: bool, dates: bool, what: str = "")
     """A column of the imported file: its texts, or what they mean."""
     if not str(number or "").isdigit():
         raise DataError(f"Choose a column{f' {what}' if what else ''} first.")
-    imported = pq.ParquetFile(path.with_name(IMPORTED))
-    text, value = f"t{number}", f"v{number}"
-    if text not in imported.schema_arrow.names:
+    if int(number) >= column_count(path):
         raise DataError("There is no such column; choose one of those listed.")
-    if as_text or value not in imported.schema_arrow.names:
-        texts = imported.read(columns=[text]).column(0).combine_chunks().cast(pa.string())
-        if texts.null_count == len(texts):
-            raise DataError("All cells of this column are empty; choose another column.")
-        if not as_text:
-            raise DataError(
-                "This column holds texts, and the question is about "
-                f"{'numbers or dates' if dates else 'numbers'}; choose another column, or another "
-                "question in the first step."
-            )
-        return texts
-    return imported.read(columns=[value]).column(0).combine_chunks()
+    values = None if as_text else read_values(path, int(number))
+    if values is not None:
+        return values
+    texts = read_texts(path, int(number))
+    if texts.null_count == len(texts):
+        raise DataError("All cells of this column are empty; choose another column.")
+    if not as_text:
+        raise DataError(
+            "This column holds texts, and the question is about "
+            f"{'numbers or dates' if dates else 'numbers'}; choose another column, or another "
+            "question in the first step."
+        )
+    return texts
 
 
 def _filled(value: Any, text: str) -> Any:

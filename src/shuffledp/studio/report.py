@@ -18,7 +18,7 @@ from shuffledp.plans.plan import Plan
 from shuffledp.plots.results import published_png
 from shuffledp.service.http.templates import templates
 from shuffledp.studio.cautions import cautions
-from shuffledp.studio.collecting import NOT_WRITTEN, Purpose
+from shuffledp.studio.collecting import NOT_WRITTEN, Purpose, when
 from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import question_of
@@ -133,6 +133,6 @@ def _published(form: Form, results: Sequence[Mapping[str, Any]], trial: bool) ->
         "spent": show(spent),
         "unbiased_note": UNBIASED_NOTE,
         "confidence": results[-1]["result"]["confidence"],
-        "lines": [(one["number"], line) for one in results for line in answer_lines(form, one)],
+        "lines": [(when(one), line) for one in results for line in answer_lines(form, one)],
         "chart": base64.b64encode(published_png(results, TRIAL if trial else "")).decode(),
     }

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -243,6 +244,23 @@ class Task:
     def series_id(self) -> str:
         """The id of the series that the task belongs to; empty if it belongs to none."""
         return "" if self.series is None else series_id(self.to_dict())
+
+    def in_series(
+        self, series: Series, not_before: int, key: PublicKey, issuer: TokenIssuer | None
+    ) -> Task:
+        """This task as the one of a series that begins at this time; it ends when the next one
+        begins."""
+        day = datetime.fromtimestamp(not_before, UTC).strftime("%Y-%m-%d")
+        task = replace(
+            self,
+            name=f"{self.name} {day}",
+            not_before=not_before,
+            expires=not_before + series.seconds,
+            key=key,
+            issuer=issuer,
+            series=series,
+        )
+        return task_from_json(task.canonical(), task.id)
 
     def verify(self) -> Certificate:
         """Proves the certificate again, checks that the task follows from it, and returns it.

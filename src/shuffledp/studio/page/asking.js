@@ -45,7 +45,7 @@ export async function get(path) {
 
 export async function upload(file) {
   const headers = { 'X-File-Name': encodeURIComponent(file.name) };
-  return (await send('/api/upload', { method: 'POST', headers, body: file })).json();
+  await send('/api/upload', { method: 'POST', headers, body: file });
 }
 
 // Calls take(item) for each line; gives 'done' or 'outdated', throws what was refused.

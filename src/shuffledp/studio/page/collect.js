@@ -25,7 +25,7 @@ async function start(event) {
   const asked = { form: { ...state.form, find: state.form.find === 'error' ? 'error' : 'messages', epsilon: state.plan.epsilon },
     purpose: readWords(), publish_noise: state.plan.publish_noise, plan: state.plan.json };
   const names = where() === 'trial' ? ['people', 'batches']
-    : ['shuffler', 'shuffler_token', 'analyzer', 'analyzer_token'];
+    : ['shuffler', 'shuffler_token', 'analyzer', 'analyzer_token', 'every', 'times'];
   for (const name of names) asked[name] = at(name).value.trim();
   at('collect-note').textContent = where() === 'trial'
     ? 'Starting a shuffler and an analyzer on this machine…' : 'Registering the task at both servers…';
@@ -111,7 +111,7 @@ function showState(found) {
   at('batches-list').replaceChildren(...found.batches.map((batch) => {
     const line = document.createElement('li');
     line.className = batch.problem ? 'problem-state' : batch.state;
-    line.textContent = `batch ${batch.number}: ${STATES[batch.state] ?? batch.state}${batch.problem ? ` (${batch.problem})` : ''}`;
+    line.textContent = `${batch.when}: ${STATES[batch.state] ?? batch.state}${batch.problem ? ` (${batch.problem})` : ''}`;
     return line;
   }));
   at('budget').textContent = found.trial
@@ -128,10 +128,10 @@ function showResults(found, lines) {
     at('results-note').textContent = '';
   } else {
     drawIntervals(at('results-chart'), lines.map(({ line }) => line.slice(1)),
-      { label: 'Published estimates with their intervals', scale: found.scale, names: lines.map(({ number, line }) => `${number}: ${line[0]}`) });
+      { label: 'Published estimates with their intervals', scale: found.scale, names: lines.map(({ when, line }) => `${when}: ${line[0]}`) });
     const truth = found.trial ? [['Truth (simulated)', true]] : [];
-    table(at('results-table'), [['Batch'], ['What'], ['Estimate', true], ['Interval', true], ['People', true], ...truth],
-      lines.map((one) => [String(one.number), one.line[0], short(one.line[1]), `${short(one.line[2])} … ${short(one.line[3])}`,
+    table(at('results-table'), [['When'], ['What'], ['Estimate', true], ['Interval', true], ['People', true], ...truth],
+      lines.map((one) => [one.when, one.line[0], short(one.line[1]), `${short(one.line[2])} … ${short(one.line[3])}`,
         String(one.reports), ...truth.map(() => short(one.truth))]));
     at('results-note').textContent = 'Estimates are published as they are: noise can make one negative, or larger than the number of people. Cutting it off would make averages wrong.';
   }
@@ -151,6 +151,7 @@ export function startCollect() {
   at('collect-form').addEventListener('submit', start);
   at('collect-form').addEventListener('change', () => {
     for (const part of document.querySelectorAll('[data-where]')) part.hidden = part.dataset.where !== where();
+    at('times-part').hidden = !at('every').value;
     at('place').textContent = PLACES[where()];
   });
   at('stop').addEventListener('click', stop);

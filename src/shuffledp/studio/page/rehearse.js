@@ -34,29 +34,47 @@ function clear() {
   at('runs-figure').hidden = at('bars-figure').hidden = true;
 }
 
-async function take(found, asked = true) {
+// Shows the file that arrives, or that is there already; a long one is read with a progress bar.
+async function take(arriving, format = {}) {
   clear();
   at('column-part').hidden = at('format-part').hidden = at('preview-part').hidden = true;
-  at('file-name').textContent = 'Reading…';
+  at('file-name').textContent = 'Copying the file to the studio’s folder…';
   try {
-    const answer = await found, { name, format } = answer;
-    columns = answer.columns;
-    rows = answer.rows;
-    at('file-name').textContent = `${name}: ${rows.toLocaleString('en')} rows, ${columns.length} column${columns.length > 1 ? 's' : ''}.${
-      answer.left_out ? ` ${answer.left_out.toLocaleString('en')} lines have another number of columns and were left out.` : ''}`;
-    for (const select of [at('column'), at('group-column')]) {
-      const options = columns.map((one, number) => new Option(`${one.name} (${one.words})`, number));
-      select.replaceChildren(...(options.length > 1 ? [new Option('Choose a column…', '')] : []), ...options);
-    }
-    showFormat(format);
-    showPreview(answer);
-    at('column-part').hidden = false;
-    arrangeRehearsal();
-    if (asked) { at('column').focus(); sessionStorage.removeItem(KEPT); }
+    await arriving;
+    at('file-progress').hidden = false;
+    at('file-progress').value = 0;
+    let answer = null;
+    const end = await stream('/api/look', format, ({ progress, found }) => {
+      if (found) answer = found;
+      if (progress === undefined) return;
+      at('file-progress').value = progress;
+      at('file-name').textContent = `Reading: ${Math.round(100 * progress)} %`;
+    });
+    if (end !== 'done') return;  // another file took its place
+    showFile(answer);
+    at('column').focus();
+    sessionStorage.removeItem(KEPT);
   } catch (error) {
     at('file-name').textContent = '';
     problem(error);
   }
+  at('file-progress').hidden = true;
+}
+
+function showFile(answer) {
+  const { name, format } = answer;
+  columns = answer.columns;
+  rows = answer.rows;
+  at('file-name').textContent = `${name}: ${rows.toLocaleString('en')} rows, ${columns.length} column${columns.length > 1 ? 's' : ''}.${
+    answer.left_out ? ` ${answer.left_out.toLocaleString('en')} lines have another number of columns and were left out.` : ''}`;
+  for (const select of [at('column'), at('group-column')]) {
+    const options = columns.map((one, number) => new Option(`${one.name} (${one.words})`, number));
+    select.replaceChildren(...(options.length > 1 ? [new Option('Choose a column…', '')] : []), ...options);
+  }
+  showFormat(format);
+  showPreview(answer);
+  at('column-part').hidden = false;
+  arrangeRehearsal();
 }
 
 function showFormat(format) {
@@ -107,9 +125,9 @@ function arrangeColumn() {
 function offer(button, part, column, field, what) {
   const mine = at(field).value.split('\n').map((one) => one.trim()).filter(Boolean);
   const others = column ? column.texts.filter((one) => !mine.includes(one)) : [];
-  at(part).hidden = !others.length || column.texts.length !== column.different || column.different < 2;
+  at(part).hidden = !others.length || column.texts.length < 2;
   if (at(part).hidden) return;
-  at(button).textContent = `Use the ${column.different} ${what} of this column in the plan`;
+  at(button).textContent = `Use the ${column.texts.length} ${what} of this column in the plan`;
   at(button).title = 'Only if anyone may know that these exist.';
   at(button).onclick = () => { at(field).value = column.texts.join('\n'); changed(); at('run').focus(); };
 }
@@ -196,7 +214,7 @@ async function restore() {
   const found = await get('/api/file');
   if (!found.columns) return;
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
-  await take(found, false);
+  showFile(found);
   if (kept) finish(kept.summary, kept.ready, kept.runs);
 }
 
@@ -243,8 +261,8 @@ function takeFile(file) {
 }
 
 function readAgain() {
-  take(post('/api/format', Object.fromEntries(FORMATS.filter((name) => !document.querySelector(`[data-format="${name}"]`).hidden)
-    .map((name) => [name, at(name).value]))));
+  take(null, Object.fromEntries(FORMATS.filter((name) => !document.querySelector(`[data-format="${name}"]`).hidden)
+    .map((name) => [name, at(name).value])));
 }
 
 export function startRehearse() {
