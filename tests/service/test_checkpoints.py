@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from service_needs import missing
 from service_trio import Trio
 
 from shuffledp.service.analyzer.witnesses import Witnesses, witness_of
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.log import TaskProof
-from shuffledp.tasks.merkle import MerkleTree, extends
+from shuffledp.tasks.merkle import MerkleTree, extends, leaf_hash
 from shuffledp.tasks.notes import COSIGNATURE, LOG_SIGNATURE, Checkpoint, VerifierKey
 from shuffledp.tasks.signing import SigningKey
 
@@ -113,3 +118,43 @@ def test_devices_get_cosignatures_with_the_proof(tmp_path: Path) -> None:
     stranger = VerifierKey("stranger.example", COSIGNATURE, SigningKey(b"\x23" * 32).public)
     with pytest.raises(ProofError, match="asks for 3"):
         ClientPolicy(witnesses=(*both, str(stranger)), least_witnesses=3).check_witnesses(proof)
+
+
+def test_a_witness_outside_this_code_base_watches_a_running_log(tmp_path: Path) -> None:
+    """metamorphic-log (Rust) shares no code with this package. It follows what the analyzer serves:
+    each checkpoint, that the second continues the first, and that a task is in it."""
+    if find_spec("metamorphic_log") is None:
+        missing("metamorphic-log", 'pip install "shuffledp[test]" on Linux')
+    other: Any = importlib.import_module("metamorphic_log")
+
+    async def walk() -> tuple[list[str], str, bytes]:
+        notes = []
+        async with Trio(tmp_path).running() as trio:
+            for name in ("first", "second"):
+                await trio.register(trio.task(name))
+                notes.append((await trio.to_analyzer.get("/log/checkpoint")).text)
+            entries = (await trio.to_analyzer.get("/log/tile/entries/000.p/2")).content
+            return notes, trio.analyzer.signing.public.hex(), entries
+
+    (before, after), public, bundle = asyncio.run(walk())
+    old, new = Checkpoint.parse(before), Checkpoint.parse(after)
+    key = str(VerifierKey(new.origin, LOG_SIGNATURE, bytes.fromhex(public)))
+    entries = [bundle[2:130], bundle[132:]]
+    tree = MerkleTree(entries)
+    head = other.checkpoint_verify(after, [key])
+    assert (head.origin, head.size, bytes(head.root)) == (new.origin, 2, tree.root(2))
+    other.checkpoint_verify_inclusion(after, [key], 1, leaf_hash(entries[1]), tree.inclusion(1, 2))
+    path = tree.consistency(1, 2)
+    other.verify_consistency(1, 2, path, old.root, new.root)
+
+    with pytest.raises(other.VerifyError):  # a head that the log did not sign
+        other.checkpoint_verify(str(replace(new, root=old.root)), [key])
+    with pytest.raises(other.VerifyError):  # another log's key
+        stranger = SigningKey(b"\x23" * 32).public
+        other.checkpoint_verify(after, [str(VerifierKey(new.origin, LOG_SIGNATURE, stranger))])
+    with pytest.raises(other.VerifyError):  # a task that was put in the place of the first one
+        other.verify_consistency(1, 2, path, leaf_hash(entries[1]), new.root)
+    with pytest.raises(other.VerifyError):  # a task that is not in the log
+        other.checkpoint_verify_inclusion(
+            after, [key], 1, leaf_hash(entries[0]), tree.inclusion(1, 2)
+        )
