@@ -65,7 +65,7 @@ class Administration:
         self._logged = logged
 
     async def answer_list(self, request: Request) -> Response:
-        """All tasks with their states, archived ones too."""
+        """All tasks with their states, including archived ones."""
         require(request, self._operator, "operator")
         await self._tasks.refresh()
         logged = await self._logged()
@@ -111,7 +111,7 @@ class Administration:
                 409,
                 "task-waiting",
                 "Some reports are not in a batch yet, or batches may still arrive; wait for them, "
-                "or say discard.",
+                "or use discard.",
             )
         if await self._care.unfinished(entry):
             raise Problem(
