@@ -74,7 +74,7 @@ def turned(path: str, text: str) -> str:
 
 
 def put(path: str, text: str, folder: Path) -> Iterator[str]:
-    """Writes a page or a notebook to where it is on the site; returns the files that it links to."""
+    """Writes a page or a notebook to its place on the site; yields the files that it links to."""
     page = folder / place(path)
     page.parent.mkdir(parents=True, exist_ok=True)
     if not path.endswith(".ipynb"):

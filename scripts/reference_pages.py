@@ -26,8 +26,8 @@ PYTHON = """# Python
 
 Every public name of `import shuffledp`, each with a page of its options, errors and an example that
 the tests run. Queries run on Spark if their data is a Spark DataFrame. The
-[glossary](../glossary.md) explains words, and [data](../data.md) explains columns (CSV, Parquet, pandas,
-Polars, Excel)."""
+[glossary](../glossary.md) explains words, and [data](../data.md) explains columns (CSV, Parquet,
+pandas, Polars, Excel)."""
 
 COMMAND_LINE = """# Command line
 

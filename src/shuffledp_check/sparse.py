@@ -95,8 +95,8 @@ class SparseCell(UrnCell):
 
 
 class KeptCell(UrnCell):
-    """A cell for use together with exact cells. A user may have none of its buckets; a value instead of
-    none costs u, none instead of a value d. A user that jumps keeps its noise."""
+    """A cell for use together with exact cells. A user may have none of its buckets. A value
+    instead of none costs u, none instead of a value d. A user that jumps keeps its noise."""
 
     kind = "kept"
     losses = ("up", "down")

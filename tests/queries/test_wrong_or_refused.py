@@ -327,7 +327,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "column that is a number": (
         lambda: shuffledp.count(pd.DataFrame({"a": FLAGS}), epsilon=1, column=0),  # type: ignore[call-overload]
-        "must be a text",
+        "must be the name of a column",
     ),
     "complex in pandas": (lambda: shuffledp.count(pd.Series([1j]), epsilon=1), "convert"),
     "complex in NumPy": (
