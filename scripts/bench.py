@@ -69,7 +69,7 @@ def peak_memory(work: Callable[[], object]) -> int | None:
     pa.default_memory_pool().release_unused()
     try:
         ctypes.CDLL(None).malloc_trim(0)  # so that memory which was freed is not used again
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before = _status("VmRSS")
         work()
         return max(_status("VmHWM") - before, 0)

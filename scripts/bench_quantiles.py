@@ -3,7 +3,7 @@
     python scripts/bench_quantiles.py [--quick]
 
 All three get the same ε for one quantile. Ours answers every other quantile and range at no further
-cost; the others spend ε anew for each. Errors are RMSE over runs, in the values' unit: [0, 1].
+cost; the others spend ε again for each. Errors are RMSE over runs, in the values' unit: [0, 1].
 """
 
 from __future__ import annotations

@@ -50,6 +50,15 @@ PHRASES = {
     r"\b(is|has|leaves?|find) (no )?room\b|\brooms?\b": "space, capacity",
     r"\binsists?( on)?\b": "requires",
     r"\bas (large|big|fast) as (memory|they|it) (if )?can\b": "say the limit",
+    r"(?<!-)\banew\b": "again, new",
+    r"\bfor ever\b": "forever",
+    r"\bmay hold\b": "may have, may contain, or: the schema of",
+    r"\b(what|which) (it|they|each|this) gives?\b|(?<=; )gives (how|what|its|the)\b": "returns",
+    r"\btells (who|what|how|which) \w+": "shows, reveals",
+    r"(?<!\bthere )\b(is|are) no [a-z]+(?=[;.])": "is not a …",
+    r"\bin the law of\b|\bbehind `?to_\w+`?": "say what is meant",
+    r"\b(to|of) its last digits\b|\bmade? good\b": "say what is meant",
+    r"\b(nobody|everybody) holds?\b": "nobody has, everyone has",
 }
 PATTERN = re.compile("|".join(f"(?P<p{i}>{one})" for i, one in enumerate(PHRASES)), re.I)
 INSTEAD = [*PHRASES.values()]

@@ -74,7 +74,7 @@ def turned(path: str, text: str) -> str:
 
 
 def put(path: str, text: str, folder: Path) -> Iterator[str]:
-    """Writes a page or a notebook to where it is on the site; gives the files that it links to."""
+    """Writes a page or a notebook to its place on the site; yields the files that it links to."""
     page = folder / place(path)
     page.parent.mkdir(parents=True, exist_ok=True)
     if not path.endswith(".ipynb"):
@@ -145,7 +145,7 @@ def make_accessible(output: Path) -> None:
 
 
 def build(output: Path) -> int:
-    """Makes the site; gives Sphinx's exit code, which is not 0 if there was a warning."""
+    """Makes the site; returns Sphinx's exit code, which is not 0 if there was a warning."""
     shutil.rmtree(output, ignore_errors=True)
     with tempfile.TemporaryDirectory() as name:
         pages, cache = Path(name, "documents"), Path(name, "cache")

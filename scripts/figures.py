@@ -112,7 +112,7 @@ def marked(text: str, name: str) -> str:
 
 
 def write_tables(path: Path) -> None:
-    """Writes every generated part of a page anew, between its marks."""
+    """Rewrites every generated part of a page, between its marks."""
     text = path.read_text(encoding="utf-8")
     for name, block in blocks().items():
         place = place_of(text, name)

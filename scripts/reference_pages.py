@@ -26,7 +26,7 @@ PYTHON = """# Python
 
 Every public name of `import shuffledp`, each with a page of its options, errors and an example that
 the tests run. Queries run on Spark if their data is a Spark DataFrame. The
-[glossary](../glossary.md) explains words, [data](../data.md) what a column may hold (CSV, Parquet,
+[glossary](../glossary.md) explains words, and [data](../data.md) explains columns (CSV, Parquet,
 pandas, Polars, Excel)."""
 
 COMMAND_LINE = """# Command line

@@ -25,7 +25,7 @@ CELL_SECONDS = 300
 
 
 def run(path: Path, write: bool = False) -> str | None:
-    """Runs a notebook; gives what went wrong, or None."""
+    """Runs a notebook; returns what went wrong, or None."""
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(

@@ -1,8 +1,8 @@
-"""Writes docs/schema: what tasks, plans, certificates and results may hold, as JSON Schema, and
-what the servers answer, as OpenAPI 3.1.
+"""Writes docs/schema: JSON Schemas of tasks, plans, certificates and results, and OpenAPI 3.1
+documents of the servers.
 
 The bounds are those that the program itself checks (`shuffledp.documents.schema`). The answers are
-described beside the routes (`shuffledp.service.http.operations`). A test compares the files with
+described next to the routes (`shuffledp.service.http.operations`). A test compares the files with
 both.
 """
 

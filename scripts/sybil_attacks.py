@@ -37,7 +37,7 @@ def expected(protocol: Protocol[Result], users: int, false: int, each: int) -> t
 
 
 def planted_words(users: int, found_from: int) -> str:
-    """How many fake clients plant a word that nobody holds, in words."""
+    """How many fake clients plant a word that nobody has, in words."""
     plan = plan_heavy_hitters(users, 1)
     cell, rows = plan.protocol.cells[0], 5
     messages = plan.report_size

@@ -2,7 +2,7 @@
 
     python -m shuffledp_check.sparse FILE     (a list of entries like vectors/sparse.json)
 
-It shares no code and no arithmetic library with shuffledp. Everything is computed anew from users,
+It shares no code and no arithmetic library with shuffledp. Everything is recomputed from users,
 buckets and the cell's numbers, in fractions; e^ε is bounded from below by the first terms of its
 series. What is checked, and why it is enough: docs/mathematics.md, "Sparse histograms".
 """
@@ -95,8 +95,8 @@ class SparseCell(UrnCell):
 
 
 class KeptCell(UrnCell):
-    """A cell for the buckets beside exact cells. A user may hold none of them; a value instead of
-    none costs u, none instead of a value d. A user that jumps keeps its noise."""
+    """A cell for use together with exact cells. A user may have none of its buckets. A value
+    instead of none costs u, none instead of a value d. A user that jumps keeps its noise."""
 
     kind = "kept"
     losses = ("up", "down")

@@ -263,7 +263,7 @@ def test_implausible_totals_are_held_or_marked(tmp_path: Path, rule: str) -> Non
     run_trio(tmp_path, walk, analyzer={"implausible": rule}, cell="paper")
 
 
-@pytest.mark.attack("a batch that must not be published is kept or retried for ever")
+@pytest.mark.attack("a batch that must not be published is kept or retried forever")
 def test_held_batches_are_discarded_with_a_reason(tmp_path: Path) -> None:
     async def walk(trio: Trio, task: Task) -> None:
         from service_trio import ANALYZER_OPERATOR

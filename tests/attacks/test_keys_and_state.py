@@ -215,7 +215,7 @@ def test_destroyed_keys_are_overwritten_before_they_are_renamed(
     assert not folder.destroyed(2) and folder.all()[0].public == folder.all()[0].public
 
 
-@pytest.mark.attack("a batch for a destroyed key is retried for ever")
+@pytest.mark.attack("a batch for a destroyed key is retried forever")
 def test_a_batch_for_a_destroyed_key_is_held(tmp_path: Path) -> None:
     async def run() -> None:
         trio = Trio(tmp_path)
@@ -255,7 +255,7 @@ def test_a_missing_key_file_holds_nothing_for_good(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.attack("reports under a retired key wait for ever")
+@pytest.mark.attack("reports under a retired key wait forever")
 def test_waiting_reports_are_discarded_with_a_reason(tmp_path: Path) -> None:
     from shuffledp.service.shuffler.report_keys import FolderKeys
 

@@ -145,7 +145,7 @@ def test_shuffling_messages_keeps_the_bag_and_reports_add_up() -> None:
     assert (mixed == 1).sum() == together.plus[0] and together.users == 3
     with pytest.raises(InputError, match="nothing to shuffle"):
         shuffle([])
-    with pytest.raises(InputError, match="do not add up"):
+    with pytest.raises(InputError, match="cannot be added"):
         reports[0] + Report(users=1, plus=np.zeros(2, np.int64), minus=np.zeros(2, np.int64))
 
 

@@ -276,7 +276,7 @@ def test_whole_numbers_missing_values_and_users() -> None:
         ({"by": ["way"], "domains": DOMAINS, "labels": 2}, "without labels, other or heavy"),
         ({"by": ["country"], "domains": DOMAINS}, "exactly the columns in by"),
         ({"by": ["way", "way"], "domains": {"way": WAYS}}, "twice"),
-        ({"by": [1], "domains": {1: WAYS}}, "columns' names"),
+        ({"by": [1], "domains": {1: WAYS}}, "column names"),
         ({"by": ["way"], "domains": {"way": ["walk"]}}, "2 to"),
         ({"by": ["way"], "domains": {"way": ["walk", 1]}}, "all be texts"),
         ({"by": ["way"], "domains": {"way": WAYS}, "column": "way"}, "leave column out"),

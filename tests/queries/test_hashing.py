@@ -37,7 +37,7 @@ def test_numbers_and_their_digits_differ_and_numbers_are_taken_modulo_2_64() -> 
 
 @pytest.mark.parametrize("labels", [[1, "a"], [1.5], [True], [2**64], [None]])
 def test_other_labels_are_refused(labels: list[object]) -> None:
-    with pytest.raises(ValueOutOfRange, match="same type"):
+    with pytest.raises(ValueOutOfRange, match="convert all values to one type"):
         label_hashes(labels, SEED)
 
 

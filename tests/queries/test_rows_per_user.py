@@ -131,7 +131,11 @@ def test_ids_as_a_list_beside_a_list_of_values() -> None:
         ({"user": "hours", "rows_per_user": 1}, DataError, "ids of users must be texts"),
         ({"user": [1, 2], "rows_per_user": 1}, DataError, "for every row"),
         ({"user": "gaps", "rows_per_user": 1}, DataError, "column of user ids has missing"),
-        ({"user": "id", "rows_per_user": 1, "protocol": "local"}, ParameterError, "our own"),
+        (
+            {"user": "id", "rows_per_user": 1, "protocol": "local"},
+            ParameterError,
+            "need shuffledp's protocol",
+        ),
         ({"missing": "drop"}, ParameterError, "refused: the number of remaining rows"),
         ({"missing": "bucket"}, ParameterError, "is for histograms"),
         ({"missing": [0]}, ParameterError, "missing must be"),

@@ -255,7 +255,7 @@ def test_a_wrong_type_is_refused_before_anything_is_planned(
         "shuffledp.queries.integer_sum.query.plan_integer_sum",
         lambda *_, **__: pytest.fail("planned"),
     )
-    with pytest.raises(ValueOutOfRange, match="holds real numbers"):
+    with pytest.raises(ValueOutOfRange, match="has real numbers"):
         shuffledp.integer_sum([0.5], epsilon=1, largest=100)
 
 
@@ -327,7 +327,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "column that is a number": (
         lambda: shuffledp.count(pd.DataFrame({"a": FLAGS}), epsilon=1, column=0),  # type: ignore[call-overload]
-        "must be a text",
+        "must be the name of a column",
     ),
     "complex in pandas": (lambda: shuffledp.count(pd.Series([1j]), epsilon=1), "convert"),
     "complex in NumPy": (

@@ -67,7 +67,7 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
         (
             GOOD,
             {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_TLS_KEY": "k"},
-            "go together",
+            "must be set together",
         ),
     ],
 )

@@ -1,5 +1,5 @@
 """Web pages of configured origins may talk to a server; others get no permission. Tasks are cached
-for ever, and expired ones take no reports."""
+forever, and expired ones take no reports."""
 
 from __future__ import annotations
 

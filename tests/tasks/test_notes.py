@@ -78,7 +78,7 @@ def test_vectors(case: dict[str, Any]) -> None:
     note = Checkpoint.parse(case["note"])
     assert str(note) == case["note"] and note.holds(log)
     note.check_witnesses(witnesses, case["cosigned"])
-    with pytest.raises(ProofError, match="asks for"):
+    with pytest.raises(ProofError, match="requires"):
         note.check_witnesses(witnesses, case["cosigned"] + 1)
 
 
@@ -198,7 +198,7 @@ def test_a_device_asks_for_k_of_n_witnesses(task: Task) -> None:
     texts = tuple(map(str, WITNESS_KEYS))
     for least in (0, 1, 2):
         ClientPolicy(witnesses=texts, least_witnesses=least).check_witnesses(proof)
-    with pytest.raises(ProofError, match="asks for 3"):
+    with pytest.raises(ProofError, match="requires 3"):
         ClientPolicy(witnesses=texts, least_witnesses=3).check_witnesses(proof)
     with pytest.raises(ProofError, match="No witness"):
         ClientPolicy(witnesses=texts, least_witnesses=1).check_witnesses(plain)

@@ -17,7 +17,7 @@ def messages(count: int) -> Rows:
     return np.frombuffer(os.urandom(count * MESSAGE_BYTES), np.uint8).reshape(-1, MESSAGE_BYTES)
 
 
-@pytest.mark.attack("an order that tells who sent what")
+@pytest.mark.attack("an order that reveals who sent what")
 def test_canonical_order_forgets_the_order_of_arrival() -> None:
     rows = messages(500)
     mixed = rows[np.random.default_rng(1).permutation(500)]
@@ -26,7 +26,7 @@ def test_canonical_order_forgets_the_order_of_arrival() -> None:
     assert texts == sorted(texts)
 
 
-@pytest.mark.attack("an order that tells who sent what")
+@pytest.mark.attack("an order that reveals who sent what")
 def test_uniform_order_depends_on_nothing_but_the_secret() -> None:
     """Over many secrets every order of 4 messages is equally likely, whatever the arrival."""
     rows = messages(4)

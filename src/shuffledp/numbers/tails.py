@@ -93,6 +93,6 @@ def _normal_laplace_tail(x: float, normal: float, scale: float) -> float:
 
 
 def _mostly_zero(kurtosis: Floats, outside: float) -> Floats:
-    """The reach of a law that is Laplace's with some probability and otherwise 0."""
+    """The reach of an error that is Laplace distributed with some probability and otherwise 0."""
     chance = 6 / (np.maximum(kurtosis, LAPLACE_KURTOSIS) + 3)
     return np.asarray(np.maximum(np.log(chance / outside), 0.0) / np.sqrt(2 * chance))

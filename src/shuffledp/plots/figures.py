@@ -53,8 +53,7 @@ def check_drawing() -> None:
         import matplotlib.backends.backend_agg  # noqa: F401
     except ImportError as error:
         raise ParameterError(
-            f"Pictures cannot be drawn, because matplotlib does not load ({error}); install it "
-            "anew."
+            f"Pictures cannot be drawn, because matplotlib does not load ({error}); reinstall it."
         ) from None
 
 

@@ -231,7 +231,7 @@ def test_publish_noise_is_drawn_once_per_batch(spark: Any, tmp_path: Path, key: 
     found = [open_batch(spark, batch, task, key, ledger=str(ledger.path)) for _ in range(3)]
     assert ledger.spent() == 2 and all(one["publish_noise"] == "full" for one in found)
     assert found[0] == found[1] == found[2]
-    with pytest.raises(TaskError, match="give a ledger"):
+    with pytest.raises(TaskError, match="pass a ledger"):
         open_batch(spark, batch, task, key)
 
 
@@ -263,7 +263,7 @@ def test_files_and_keys_that_do_not_fit_are_refused(
     with pytest.raises(TaskError, match="fewer reports"):
         open_batch(spark, str(tmp_path / "short"), task, key)
     stranger = KeyFolder(tmp_path / "keys").new()
-    with pytest.raises(TaskError, match="encrypted for"):
+    with pytest.raises(TaskError, match="not the key for which"):
         open_batch(spark, str(tmp_path / "short"), task, stranger)
 
 

@@ -71,9 +71,9 @@ def test_missing_values_and_bad_declarations(rows: Any) -> None:
     with pytest.raises(DataError, match="missing values"):
         cluster.count(gaps, column="number", equals=1, epsilon=8, user="id", rows_per_user=1)
     nobody = rows.selectExpr("if(number = 3, null, id) as id", "bit")
-    with pytest.raises(DataError, match="column of users"):
+    with pytest.raises(DataError, match="column of user ids"):
         cluster.count(nobody, column="bit", epsilon=8, user="id", rows_per_user=1)
-    with pytest.raises(ParameterError, match="own type"):
+    with pytest.raises(ParameterError, match="of the column.s type"):
         cluster.integer_sum(gaps, column="number", epsilon=8, largest=9, missing="none")
     with pytest.raises(ParameterError, match="name of a column"):
         cluster.count(rows, column="bit", epsilon=8, user=["a"], rows_per_user=1)

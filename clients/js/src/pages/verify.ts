@@ -128,7 +128,7 @@ export async function verify(text: string): Promise<Verdict> {
   return { ...verdict, padding: [] };
 }
 
-/** Whether an inequality holds, decided anew from its two sides. The paper's cells need g > 1, so
+/** Whether an inequality holds, decided again from its two sides. The paper's cells need g > 1, so
  * theirs must fail as g ≤ 1. */
 export const isTrue = ({ name, left, right }: Inequality): boolean =>
   name.startsWith("g") ? !holds(name, left, right) : holds(name, left, right);

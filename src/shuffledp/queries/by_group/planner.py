@@ -172,9 +172,11 @@ def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fra
     if answer not in ANSWERS:
         raise ParameterError(f"answer must be one of {', '.join(ANSWERS)}.")
     if (largest is not None) != (answer == INTEGER_SUM):
-        raise ParameterError("largest is for an integer-sum by group, which needs it.")
+        raise ParameterError("An integer-sum by group needs largest; other answers do not take it.")
     if (bounds is not None) != (answer not in (COUNT, INTEGER_SUM)):
-        raise ParameterError("bounds are for a real-sum or mean by group, which need them.")
+        raise ParameterError(
+            "A real-sum or mean by group needs bounds; other answers do not take them."
+        )
     if bounds is not None:
         return checked_bounds(bounds)
     if largest is None:

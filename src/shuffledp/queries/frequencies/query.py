@@ -67,11 +67,11 @@ def most_messages(given: ExactNumber | None) -> int | None:
     ),
 )
 class FrequenciesQuery(Query[HistogramResult]):
-    """How many rows of a column equal each candidate, whatever other values there are.
+    """How many rows of a column equal each candidate, among values of any domain.
 
     Each row is one user. Up to 10,000 candidates are counted by a histogram, with all other values
     in one more bucket. Without candidates, values are hashed to a table of about as many buckets as
-    there are rows, at the same cost for any domain; the result can then be asked about any label.
+    there are rows, at the same cost for any domain; you can then look up any label in the result.
     Both are ε-differentially private in the shuffle model, proved by the certificate. The error
     follows the count: it is small for rare labels.
 

@@ -67,8 +67,8 @@ class Axis:
 
     @cached_property
     def _starts(self) -> Floats:
-        """The least float at or above each bin's exact beginning: comparing floats with these is
-        comparing them with the exact beginnings."""
+        """The least float at or above each bin's exact beginning, so that comparing floats with it
+        gives the exact result."""
         width = (self.high - self.low) / self.bins
         return np.array([_float_from(self.low + k * width) for k in range(self.bins)])
 

@@ -80,7 +80,7 @@ class Log:
         head = Head.from_dict(data)
         head.check()
         if not signed(key, signature, head_text(SHUFFLER, head.log_key, head.size, head.root)):
-            raise _forked("The shuffler's signature over its head does not hold")
+            raise _forked("The shuffler's signature over its head is not valid")
         self.check_continues(head.size, head.root, head.log_key)
         return key
 

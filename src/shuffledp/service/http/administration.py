@@ -56,7 +56,7 @@ class Administration:
         self._tasks, self._care, self._operator, self._clock = tasks, care, operator, clock
 
     async def answer_list(self, request: Request) -> Response:
-        """All tasks with their states, archived ones too."""
+        """All tasks with their states, including archived ones."""
         require(request, self._operator, "operator")
         await self._tasks.refresh()
         facts = [await self._facts(entry) for entry in self._tasks.by_id.values()]
@@ -100,7 +100,7 @@ class Administration:
                 409,
                 "task-waiting",
                 "Some reports are not in a batch yet, or batches may still arrive; wait for them, "
-                "or say discard.",
+                "or use discard.",
             )
         if await self._care.unfinished(entry):
             raise Problem(

@@ -85,8 +85,8 @@ class ShufflerRetention(Retention):
             log("old tokens deleted", tokens=gone)
 
     async def _old_uses(self, entry: RegisteredTask) -> None:
-        """Deletes who has answered a task that ended long ago. It is closed permanently first, so
-        that a clock that goes back cannot let anybody answer twice."""
+        """Deletes the record of who answered a task that ended long ago. The task is first closed
+        permanently, so that nobody can answer twice if a clock is set back."""
         if entry.ended() + CLOCK_SECONDS > self.before(self._config.replay_days):
             return
         await self._tasks.close(entry)
