@@ -1,6 +1,6 @@
 """Writes vectors/pooled.json: pooled cells that are private, and attacks that must be refused;
-vectors/pooled_draws.json: what users send for given random words; and vectors/pooled_task.json: a
-task, in its canonical text.
+vectors/pooled_draws.json: what users send for given random words; and vectors/pooled_task.json
+and vectors/pooled_levels.json: tasks, in their canonical text.
 
 python vectors/make_pooled.py
 """
@@ -17,7 +17,7 @@ from typing import Any
 from client_tasks import LABELS, make_task, text_of
 from make_sparse import Recorded
 
-from shuffledp import plan_histogram
+from shuffledp import plan_histogram, plan_quantiles
 from shuffledp.cells.pooled import PooledBuckets, PooledCell, search_buckets
 from shuffledp.cells.search import CellTarget
 from shuffledp.plans.target import laplace_variance
@@ -164,12 +164,18 @@ def draws() -> list[Data]:
     return found
 
 
-def task_text() -> str:
-    """The canonical text of a task for a histogram on a pooled cell."""
-    plan = plan_histogram(
+def task_texts() -> dict[str, str]:
+    """The canonical texts of tasks on pooled cells, by the names of their files."""
+    histogram = plan_histogram(
         100, 2, LABELS, other="no", mse_overhead=8, padded=True, cell=PooledCell.kind
     )
-    return text_of(make_task(plan.to_dict(), "histogram, pooled").to_dict())
+    quantiles = plan_quantiles(
+        100, 2, (0, 64), bins=64, mse_overhead=8, padded=True, cell=PooledCell.kind
+    )
+    return {
+        "pooled_task": text_of(make_task(histogram.to_dict(), "histogram, pooled").to_dict()),
+        "pooled_levels": text_of(make_task(quantiles.to_dict(), "quantiles, pooled").to_dict()),
+    }
 
 
 def main() -> None:
@@ -185,7 +191,8 @@ def main() -> None:
     Path(__file__).with_name("pooled.json").write_text(text + "\n", encoding="utf-8")
     text = json.dumps(draws(), indent=1)
     Path(__file__).with_name("pooled_draws.json").write_text(text + "\n", encoding="utf-8")
-    Path(__file__).with_name("pooled_task.json").write_text(task_text(), encoding="utf-8")
+    for name, text in task_texts().items():
+        Path(__file__).with_name(f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -257,7 +257,7 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
     if data["kind"] == SparseCell.kind:
         raise Rejected("only histograms have sparse cells")
     if data["kind"] == PooledCell.kind:
-        raise Rejected("only histograms have pooled cells")
+        raise Rejected("only histograms and quantiles have pooled cells")
     if data["kind"] == KeptCell.kind:
         raise Rejected("only a histogram with heavy labels has a kept cell")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
@@ -348,12 +348,20 @@ def quantiles(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         raise Rejected("the bounds of whole numbers are too large")
     if any(fine % coarse or fine == coarse for coarse, fine in pairwise(buckets)):
         raise Rejected("each level's number of buckets must divide the next one's")
-    found = [
-        Budget(cell, cell.up_loss, Fraction(one["down"]), one["buckets"])
-        for one in protocol["levels"]
-        for cell in [read_cell(one["cell"], bit=True)]
-    ]
+    found = [read_level(one) for one in protocol["levels"]]
     return sum((one.up + one.down for one in found), start=Fraction(0)), found
+
+
+def read_level(level: dict[str, Any]) -> Budget:
+    """The cells of one level: equal ones, or a pooled cell for its own buckets and losses."""
+    down, buckets = Fraction(level["down"]), level["buckets"]
+    if level["cell"]["kind"] != PooledCell.kind:
+        cell = read_cell(level["cell"], bit=True)
+        return Budget(cell, cell.up_loss, down, buckets)
+    pooled = PooledCell(level["cell"])
+    if (pooled.buckets, pooled.down.epsilon) != (buckets, down):
+        raise Rejected("a pooled cell is for its own buckets and losses")
+    return Budget(pooled, pooled.up_loss, down, buckets)
 
 
 def bucket_count(protocol: dict[str, Any]) -> int:

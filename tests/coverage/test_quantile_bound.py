@@ -107,7 +107,7 @@ def test_the_estimate_is_mirrored_with_the_view() -> None:
 
 def test_laws_of_buckets() -> None:
     """Chances add up to 1, the affinity of a law with itself is 1, and of two laws less."""
-    cell = plan_of(30, "1", 64).protocol.levels[-1].cell  # type: ignore[attr-defined]
+    cell = plan_of(30, "1", 64, "bounded").protocol.levels[-1].cell  # type: ignore[attr-defined]
     assert isinstance(cell, BoundedCell)
     none, some = bucket_law(cell, 30, 0), bucket_law(cell, 30, 9)
     assert abs(float(sum(some, start=arb(0))) - 1) < 1e-12

@@ -3,7 +3,8 @@
 Let T estimate a quantile that is a in one dataset and b in another one, and let f and g be the laws
 of the view on them. Then RMSE_f(T) + RMSE_g(T) ≥ |a − b|·∫√(fg): |a − b| ≤ |T − a| + |T − b|
 everywhere, and ∫|T − a|·√f·√g ≤ RMSE_f(T) by Cauchy and Schwarz. The view is a number for each
-bucket, all independent, so that ∫√(fg) is a product over the buckets; it is computed in balls.
+bucket, all independent with bounded cells, so that ∫√(fg) is a product over the buckets; it is
+computed in balls.
 """
 
 from __future__ import annotations
@@ -109,14 +110,17 @@ def mirror(data: Dataset) -> Dataset:
 
 
 def _protocol(case: Case) -> QuantilesProtocol:
-    protocol = plan_of(case.users, case.epsilon, case.bins).protocol
+    protocol = plan_of(case.users, case.epsilon, case.bins, "bounded").protocol
     assert isinstance(protocol, QuantilesProtocol)
     return protocol
 
 
 def results(case: Case, data: Dataset, runs: int) -> Iterable[QuantilesResult]:
     """Seeded runs on a dataset, planned as on the grid."""
-    plan, entropy = plan_of(case.users, case.epsilon, case.bins), SeededEntropy(data.name)
+    plan, entropy = (
+        plan_of(case.users, case.epsilon, case.bins, "bounded"),
+        SeededEntropy(data.name),
+    )
     tally = data.tally(_protocol(case))
     for _ in range(runs):
         yield plan.analyze(plan.release(plan.protocol.aggregate_tally(tally, entropy)))

@@ -110,8 +110,8 @@ def true_quantile(values: Floats, probability: float) -> float:
 
 
 @lru_cache(maxsize=32)
-def plan_of(users: int, epsilon: str, bins: int) -> Plan[QuantilesResult]:
-    return plan_quantiles(users, epsilon, (0, 1), bins=bins)
+def plan_of(users: int, epsilon: str, bins: int, cell: str = "best") -> Plan[QuantilesResult]:
+    return plan_quantiles(users, epsilon, (0, 1), bins=bins, cell=cell)
 
 
 def former_crossing(edges: Floats, below: Floats, rank: float) -> tuple[float, int]:

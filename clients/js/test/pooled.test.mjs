@@ -57,9 +57,47 @@ test("a task on a pooled cell is proved again when it is loaded", async () => {
     "too short reports": [(t) => (t.report_size -= 1), "task"],
     "padding with a reserve": [(t) => (t.padding = "2^-64"), "task"],
   };
+  await refuses(text, damages);
+});
+
+test("quantiles on pooled levels are proved again when they are loaded", async () => {
+  const text = JSON.stringify(readVectors("pooled_levels"));
+  const { reportSize } = await loadText(text);
+  const { report_size, certificate } = JSON.parse(text);
+  assert.equal(reportSize, report_size);
+  const buckets = certificate.protocol.levels.map((level) => level.buckets);
+  assert.ok(buckets.length > 1);
+  const first = (t) => t.certificate.protocol.levels[0];
+  await refuses(text, {
+    "dropped too rarely": [(t) => (first(t).cell.up.odds = ["1/10000000"]), "privacy"],
+    "other buckets": [(t) => (first(t).buckets = buckets[0] / 2), "task"],
+    "another loss": [(t) => (first(t).down = "1/100"), "task"],
+    "another epsilon": [(t) => (t.certificate.protocol.epsilon = "3"), "task"],
+    "too short reports": [(t) => (t.report_size -= 1), "task"],
+    "padding with a reserve": [(t) => (t.padding = "2^-64"), "task"],
+  });
+});
+
+test("a value is one bucket of each pooled level", async () => {
+  const { protocol } = readVectors("pooled_levels").certificate;
+  const { query } = await import("../dist/queries/quantiles.js");
+  const cells = { groups: new Map([["pooled", pooledBuckets]]) };
+  const { encode, groups } = query(protocol, cells);
+  for (const value of [0, 17.5, 63, 64]) {
+    const bin = Math.min(Math.floor(value), 63);
+    const held = protocol.levels.map(({ buckets }) => [Math.floor((bin * buckets) / 64)]);
+    assert.deepEqual(encode(value).held, held);
+  }
+  assert.deepEqual(
+    groups.map((group) => group.counters),
+    protocol.levels.map((level) => level.buckets),
+  );
+});
+
+async function refuses(text, damages) {
   for (const [name, [damage, code]] of Object.entries(damages))
     await assert.rejects(loadText(changedText(text, damage)), (error) => {
       assert.equal(error.code, code, `${name}: ${error}`);
       return true;
     });
-});
+}

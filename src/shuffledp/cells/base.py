@@ -69,6 +69,8 @@ class Cell(ABC):
     """How this kind of cell is named in JSON."""
     sends_minus: ClassVar[bool] = True
     """Whether honest users send −1 messages; if not, such a message is malformed."""
+    for_levels: ClassVar[bool] = True
+    """Whether its buckets may be a level behind quantiles."""
     bytes_per_copy: ClassVar[int] = 1 << 10
     """About how many bytes it takes to draw and analyze one copy."""
     users: int
@@ -201,6 +203,11 @@ class Cell(ABC):
         """The variance of the sum of several copies' estimates, if `total` of all their values are
         1 and the others 0; for reporting only."""
         return self.variance_at(copies * users, total, total)
+
+    def covariance(self, users: int) -> tuple[float, float]:
+        """(a, b): the estimates of two copies of which f and g of the users hold 1 have the
+        covariance a + b·(f + g); for reporting only."""
+        return 0.0, 0.0
 
     # As JSON
 

@@ -52,11 +52,6 @@ class CellKind:
     search_digits: DigitSearch | None = None
 
     @property
-    def independent_buckets(self) -> bool:
-        """Whether the messages to different buckets are independent, given the values."""
-        return self.buckets == Buckets.of
-
-    @property
     def name(self) -> str:
         """Its name in JSON."""
         return self.cell.kind

@@ -93,14 +93,14 @@ def search_buckets(
     messages: float | None,
     buckets: int,
     *,
-    independent: bool = False,
+    levels: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket, of which one may go up and one down at ε in all; with `independent`,
-    only of kinds whose buckets are independent of each other. Where averages hardly differ, the
-    kind with the shorter padded report is taken."""
+    """The cell of each bucket, of which one may go up and one down at ε in all; with `levels`,
+    only of kinds that may be a level behind quantiles. Where averages hardly differ, the kind with
+    the shorter padded report is taken."""
 
     def search_of(kind: CellKind) -> Search | None:
-        if kind.search_buckets is None or (independent and not kind.independent_buckets):
+        if kind.search_buckets is None or (levels and not kind.cell.for_levels):
             return None
         return partial(kind.search_buckets, epsilon, target, messages, buckets)
 

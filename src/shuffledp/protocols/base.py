@@ -387,14 +387,14 @@ class Protocol(ABC, Generic[R_co]):
         return found
 
     def _unlikely_totals(self, batch: Report) -> list[Unlikely]:
-        """A test of all messages to each group whose counters depend on each other: every user has
-        a value in the only group, or in one of several."""
+        """A look at all messages to each group whose counters depend on each other: everybody has
+        a value in every group or, with `one_cell_each`, in one of several."""
         reports, end = batch.users - batch.absent, 0
         found = []
         for group in self.cell_groups:
             first, end = end, end + group.counters
             sent = int(batch.plus[first:end].sum() - batch.minus[first:end].sum())
-            fewest = reports if len(self.cell_groups) == 1 else 0
+            fewest = 0 if self.one_cell_each and len(self.cell_groups) > 1 else reports
             if not group.independent:
                 found += unlikely_total(group, sent, batch.users, fewest, reports)
         return found

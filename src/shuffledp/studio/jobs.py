@@ -19,6 +19,7 @@ from shuffledp.studio.questions import (
     epsilon_of,
     noise_shares,
     plan_of,
+    pure_cell,
     question_of,
     quick_plan,
     reach_of,
@@ -52,7 +53,7 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
     pure = bool(form.get("pure"))
     plan: Plan[Any] | None = None
     try:
-        plan = plan_of(form, cell="bounded")
+        plan = plan_of(form, cell=pure_cell(form))
         yield {"plan": _shown(form, plan), "final": pure}
     except PlanningError as error:
         if pure:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from shuffledp.cells.search import BOUNDED, POOLED
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import plan_within, reach
@@ -333,10 +334,15 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
     )
 
 
+def pure_cell(form: Form) -> str:
+    """The kind of cell that is planned fastest among those whose reports have a largest size."""
+    return POOLED if form.get("question") in ("histogram", "quantiles") else BOUNDED
+
+
 def quick_plan(form: Form, users: int) -> AnyPlan:
     """The plan for a number of people that is found fastest."""
     try:
-        return plan_of(form, "bounded", users)
+        return plan_of(form, pure_cell(form), users)
     except PlanningError:
         return plan_of(form, "best", users)
 
@@ -352,7 +358,7 @@ def service_targets(form: Form, users: int, targets: dict[str, Any]) -> dict[str
     shares = noise_shares(form, users)
     if "mse_overhead" in targets and shares:
         targets = {"mse_overhead": (1 + targets["mse_overhead"]) * 2 - 1}
-    return {"padded": True, "cell": "bounded", "expected": users + shares, **targets}
+    return {"padded": True, "cell": pure_cell(form), "expected": users + shares, **targets}
 
 
 def best_plan(form: Form, epsilon: Fraction | None = None) -> AnyPlan:

@@ -1,19 +1,20 @@
 /** Quantiles of numbers or dates: a histogram per level, each finer than the one before. Loaded
  * only for such tasks. */
-import { EPSILON, equalCells } from "../cells/base.js";
+import { EPSILON, equalCells, kindOf, type CellGroup } from "../cells/base.js";
 import { bad } from "../errors.js";
 import {
   add,
   floor,
   over,
   rational,
+  same,
   subtract,
   sum,
   text,
   times,
   type Rational,
 } from "../numbers/rational.js";
-import { choice, list, record, whole } from "../schema.js";
+import { anything, choice, list, record, whole } from "../schema.js";
 import { parameters, wrong, zeroOrOne, type Answer, type Query } from "./base.js";
 import { between, BOUND } from "./bounds.js";
 
@@ -36,7 +37,7 @@ const dateText = (number: Rational, unit: "day" | "second"): string =>
 const isSafeInteger = ([n, d]: Rational): boolean => d === 1n && Number.isSafeInteger(Number(n));
 
 export const query: Query = (data, cells) => {
-  const level = record({ buckets: whole(2, 4096), cell: zeroOrOne(cells), down: EPSILON });
+  const level = record({ buckets: whole(2, 4096), cell: anything, down: EPSILON });
   const {
     epsilon,
     low,
@@ -50,18 +51,23 @@ export const query: Query = (data, cells) => {
     { points: choice(true), unit: choice("day", "second") },
   );
   const within = between({ low, high });
-  const levels = given.map(({ buckets, cell, down }) => ({
-    cell,
-    copies: buckets,
-    up: cell.upLoss,
-    down,
-  }));
-  const coarser = (i: number): number => levels[i - 1]!.copies;
-  if (levels.some(({ copies }, i) => i && (copies % coarser(i) || copies === coarser(i))))
+  const levels = given.map(({ buckets, cell, down }): CellGroup => {
+    const together = kindOf(cell) === "pooled" && cells.groups.get("pooled");
+    if (together) {
+      const group = together.read(cell, "cell");
+      if (group.counters !== buckets || !same(group.uses[0]!.down, down))
+        bad("The cell is for its own buckets and losses");
+      return group;
+    }
+    const one = zeroOrOne(cells)(cell, "cell");
+    return equalCells({ cell: one, copies: buckets, up: one.upLoss, down });
+  });
+  const coarser = (i: number): number => levels[i - 1]!.counters;
+  if (levels.some(({ counters }, i) => i && (counters % coarser(i) || counters === coarser(i))))
     bad("Each level's number of buckets must divide the next one's");
   if ((unit && !points) || (points && !(isSafeInteger(low) && isSafeInteger(high))))
     bad("Points need whole bounds");
-  const bins = levels.at(-1)!.copies;
+  const bins = levels.at(-1)!.counters;
   const dates = unit && ([dateText(low, unit), dateText(high, unit)] as const);
 
   function bin(value: Answer): number {
@@ -83,8 +89,8 @@ export const query: Query = (data, cells) => {
 
   return {
     epsilon,
-    groups: levels.map(equalCells),
-    loss: sum(levels.map(({ up, down }) => add(up, down))),
+    groups: levels,
+    loss: sum(levels.map(({ uses: [use] }) => add(use!.up, use!.down))),
     lossRule: "sum over levels of up + down",
     allowsTopUp: false,
     values: dates
@@ -95,9 +101,10 @@ export const query: Query = (data, cells) => {
     encode(value) {
       const place = bin(value);
       return {
-        held: levels.map(({ copies }) => {
-          const bucket = Math.floor(place / (bins / copies));
-          return Array.from({ length: copies }, (_, one) => Number(one === bucket));
+        held: levels.map(({ counters, uses: [use] }) => {
+          const bucket = Math.floor(place / (bins / counters));
+          if (use!.cell.kind === "pooled") return [bucket];
+          return Array.from({ length: counters }, (_, one) => Number(one === bucket));
         }),
       };
     },

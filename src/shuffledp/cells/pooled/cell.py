@@ -154,6 +154,15 @@ class PooledCell(CutCell):
     def variance_of_sum(self, copies: int, users: int, total: float) -> float:
         return self.merged(copies).variance_at(users, total, total)
 
+    def covariance(self, users: int) -> tuple[float, float]:
+        none, every = (
+            self.variance_of_sum(2, users, total)
+            - self.variance_at(users, 0, 0)
+            - self.variance_at(users, total, total)
+            for total in (0, users)
+        )
+        return none / 2, (every - none) / (2 * users)
+
     def fewest_messages(self, loss: Fraction, copies: int) -> float:
         """The loss of each bucket is what replacing a label costs."""
         return fewest_messages(self, self.up.epsilon + self.down.epsilon, copies)

@@ -74,6 +74,7 @@ class UrnCell(Cell):
     losses: ClassVar[tuple[str, ...]]
     """The fields that say what a change may cost."""
     sends_minus: ClassVar[bool] = False
+    for_levels: ClassVar[bool] = False
     bytes_per_copy: ClassVar[int] = 256
     largest: ClassVar[int] = 1  # type: ignore[misc]
 

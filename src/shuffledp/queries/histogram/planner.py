@@ -164,10 +164,10 @@ def found_buckets(
     buckets: int,
     cell: str,
     *,
-    independent: bool = False,
+    levels: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket; a replacement moves one up and one down, at ε in total. With
-    `independent`, buckets are independent of each other."""
+    """The cell of each bucket, of which two may move at ε in all: one up, one down; with
+    `levels`, the buckets may be a level behind quantiles."""
     wanted = CellTarget(
         users=sure,
         expected=come,
@@ -179,4 +179,4 @@ def found_buckets(
         error_at=None if target.error_at is None else int(target.error_at),
         padded=buckets if target.padded else 0,
     )
-    return search_buckets(cell, epsilon, wanted, target.messages, buckets, independent=independent)
+    return search_buckets(cell, epsilon, wanted, target.messages, buckets, levels=levels)

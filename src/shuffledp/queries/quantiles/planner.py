@@ -75,7 +75,7 @@ def plan_quantiles(
     budgets.append(epsilon - sum(budgets, start=Fraction(0)))
     levels: list[Level] = []
     for buckets, budget in zip(chain, budgets, strict=True):
-        found = found_buckets(budget, sure, come, target, buckets, cell, independent=True)
+        found = found_buckets(budget, sure, come, target, buckets, cell, levels=True)
         levels.append(Level(buckets, found.cell, budget - found.cell.up_loss))
     protocol = QuantilesProtocol(
         epsilon=epsilon, levels=tuple(levels), low=low, high=high, points=points, unit=unit

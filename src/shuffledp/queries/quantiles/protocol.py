@@ -26,9 +26,10 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.tails import third_and_fourth_cumulants
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.report import View
+from shuffledp.protocols.plausibility import Unlikely
+from shuffledp.protocols.report import Report, View
 from shuffledp.queries.quantiles.axis import Axis
-from shuffledp.queries.quantiles.range_errors import Cumulants, RangeErrors
+from shuffledp.queries.quantiles.range_errors import Common, Cumulants, RangeErrors
 from shuffledp.queries.quantiles.result import QuantilesResult
 
 Floats = NDArray[np.float64]
@@ -90,6 +91,12 @@ def _variance_at(cell: Cell, users: int, total: int) -> float:
 
 
 @lru_cache(maxsize=64)
+def _covariance(cell: Cell, users: int) -> tuple[float, float]:
+    """`Cell.covariance`."""
+    return cell.covariance(users)
+
+
+@lru_cache(maxsize=64)
 def _cumulants_at(cell: Cell, users: int, total: int) -> tuple[float, float, float]:
     """The second, third and fourth cumulants of such a bucket's error."""
     variance = _variance_at(cell, users, total)
@@ -112,15 +119,21 @@ class Level:
         users (they are affine in that number)."""
         ends = (_cumulants_at(self.cell, users, total) for total in (0, users))
         part = np.clip(held / users, 0.0, 1.0)
-        second, third, fourth = (
-            none + (every - none) * part for none, every in zip(*ends, strict=True)
-        )
-        return second, third, fourth
+        _, third, fourth = (none + (every - none) * part for none, every in zip(*ends, strict=True))
+        return self.bucket_variances(users, part * users), third, fourth
 
     def bucket_variances(self, users: int, held: Floats) -> Floats:
-        """The error of buckets with this many of the users (affine in that number)."""
+        """The variances of the errors of buckets that hold this many of the users, less what two
+        such buckets have in common (they are affine in that number)."""
         none, all_users = (_variance_at(self.cell, users, total) for total in (0, users))
-        return np.asarray(none + (all_users - none) * held / users)
+        fixed, each = _covariance(self.cell, users)
+        own = none + (all_users - none) * held / users
+        return np.asarray(own - fixed - 2 * each * held)
+
+    def common(self, users: int, held: Floats) -> Common:
+        """What the buckets' errors have in common."""
+        fixed, each = _covariance(self.cell, users)
+        return Common(fixed=fixed, by_user=each, held=np.clip(held, 0.0, users))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +164,9 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
             raise ParameterError("Levels need the same users, and low must be below high.")
         _ = self.axis  # refuses bounds that do not fit
-        if not all(group.independent for group in self.cell_groups):
-            raise ParameterError("Levels need buckets that are independent; plan it again.")
+        if not all(level.cell.for_levels for level in self.levels):
+            raise ParameterError("Sparse cells cannot be the levels of quantiles; plan it again.")
+        _ = self.cell_groups  # refuses cells that are for other numbers of buckets or losses
 
     @cached_property
     def cell_groups(self) -> tuple[CellGroup, ...]:
@@ -205,7 +219,8 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
 
     def rmse(self, users: int) -> float:
         """The error of the number of users below an edge, at the worst edge and the worst data: on
-        every level, all users together add at most what they add in one bucket."""
+        every level, all users together add at most what they add in one bucket. What all buckets of
+        a level have in common cancels, because the number of users is known."""
         numbers = [level.buckets for level in self.levels]
         ends = [level.bucket_variances(users, np.array([0.0, users])) for level in self.levels]
         noise = worst_range_variance(numbers, [float(end[0]) for end in ends])
@@ -221,7 +236,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
         result = QuantilesResult(
             axis=self.axis,
             counts=counts,
-            errors=RangeErrors(weights, self._cumulants(view.users, counts)),
+            errors=self._errors(view.users, counts, weights),
             confidence=confidence,
             rmse=math.nan,
             rank_rmse=self.rmse(view.users),
@@ -245,15 +260,18 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
             at += level.buckets
         return even, np.hstack(gains)
 
-    def _cumulants(self, users: int, counts: Floats) -> Cumulants:
-        """Those of the errors of all observations, if the finest buckets have `counts`."""
+    def _errors(self, users: int, counts: Floats, weights: Floats) -> RangeErrors:
+        """The errors of all observations, where the finest buckets hold `counts`, and what each
+        bucket takes of them."""
         held = np.maximum(counts, 0.0)
-        found = [
-            level.bucket_cumulants(users, held.reshape(level.buckets, -1).sum(axis=1))
-            for level in self.levels
-        ]
+        parts = [(level, held.reshape(level.buckets, -1).sum(axis=1)) for level in self.levels]
+        found = [level.bucket_cumulants(users, own) for level, own in parts]
         second, third, fourth = (np.concatenate(part) for part in zip(*found, strict=True))
-        return second, third, fourth
+        common = tuple(level.common(users, own) for level, own in parts)
+        return RangeErrors(weights, (second, third, fourth), common)
+
+    def unlikely(self, batch: Report) -> list[Unlikely]:
+        return [*super().unlikely(batch), *self._unlikely_totals(batch)]
 
     def messages_per_user(self) -> float:
         """On each level one bucket has a 1, the others 0."""

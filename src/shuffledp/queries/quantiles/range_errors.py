@@ -1,4 +1,4 @@
-"""The errors of range counts that are weighted sums of many independent observations."""
+"""The errors of range counts, which are weighted sums of many observations."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ Cumulants = tuple[Floats, Floats, Floats]
 """The second, third and fourth cumulants of errors."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Common:
+    """What the errors of all buckets of a level have in common: two buckets with f and g users have
+    the covariance fixed + by_user·(f + g)."""
+
+    fixed: float
+    by_user: float
+    held: Floats
+    """The users of each bucket."""
+
+
 @dataclass(frozen=True, eq=False)
 class RangeErrors:
     """The weights of the observations in each bucket's estimate, and the observations' errors."""
@@ -26,7 +37,9 @@ class RangeErrors:
     weights: Floats
     """One row per bucket, one column per observation."""
     cumulants: Cumulants
-    """The cumulants of the observations' errors."""
+    """Of the observations' errors, less what those of a level have in common."""
+    common: tuple[Common, ...]
+    """Of each level, in the order of the observations."""
 
     def ends(self, weights: Floats, outside: float) -> tuple[Floats, Floats]:
         """The range of the errors of sums with these weights (a row each), with probability
@@ -39,7 +52,20 @@ class RangeErrors:
         """The cumulants of the errors of sums with these weights."""
         second, third, fourth = self.cumulants
         squares = weights * weights  # products: powers of arrays are slow
-        return squares @ second, (squares * weights) @ third, (squares * squares) @ fourth
+        variances = squares @ second + self._in_common(weights)
+        return variances, (squares * weights) @ third, (squares * squares) @ fourth
+
+    def _in_common(self, weights: Floats) -> Floats:
+        """What the errors of whole levels add to the variances: a level has the covariances
+        diag + fixed·11ᵀ + by_user·(h1ᵀ + 1hᵀ)."""
+        found, end = np.zeros(len(weights)), 0
+        for level in self.common:
+            first, end = end, end + len(level.held)
+            if level.fixed or level.by_user:
+                own = weights[:, first:end]
+                total = own.sum(axis=1)
+                found += total * (level.fixed * total + 2 * level.by_user * (own @ level.held))
+        return found
 
     def below_edges(self) -> Floats:
         """The weights of the estimated numbers of users below each edge, including both ends."""

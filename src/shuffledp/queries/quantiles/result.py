@@ -357,7 +357,7 @@ class KeptQuantilesResult(QuantilesResult):
         said |= {
             "axis": replace(axis, high=high, bins=bins),
             "counts": whole.counts[:bins],
-            "errors": RangeErrors(whole.errors.weights[:bins], whole.errors.cumulants),
+            "errors": replace(whole.errors, weights=whole.errors.weights[:bins]),
         }
         return cls(**said, top=float(top))
 
