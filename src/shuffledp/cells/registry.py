@@ -99,10 +99,10 @@ def search_buckets(
             return None
         return partial(kind.search_buckets, epsilon, target, messages, buckets)
 
-    return _best(cell, messages, search_of, partial(_at_count, target))
+    return _best(cell, messages, search_of, partial(at_count, target))
 
 
-def _at_count(target: CellTarget, found: FoundCells) -> FoundCells:
+def at_count(target: CellTarget, found: FoundCells) -> FoundCells:
     """What was found, with the error at the count that the target names."""
     if target.error_at is None:
         return found
