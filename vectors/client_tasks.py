@@ -137,7 +137,12 @@ def _seed(name: str) -> str:
 def group_tasks() -> dict[str, Task]:
     """Tasks by group: every answer, with and without sizes, labels of both types."""
     plans = {
-        "count by group": plan_by_group(100, 2, ["ä", ""], mse_overhead=8, padded=True),
+        "count by group": plan_by_group(
+            100, 2, ["ä", ""], mse_overhead=8, padded=True, cell="bounded"
+        ),
+        "sparse count by group": plan_by_group(
+            100, 1, ["ä", "", "b", "7"], max_messages=6, padded=True, cell="sparse"
+        ),
         "integer sum by group": plan_by_group(
             100, 2, [7, -1, 0], answer="integer-sum", largest=3, mse_overhead=16, padded=True
         ),

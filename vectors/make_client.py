@@ -145,6 +145,7 @@ VALUES: dict[str, list[Any]] = {
     "heavy hitters": ["a", "", "zum", "Zürich 42", "日本語", "čaj …", "the end"],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
     "count by group": [["ä", 1], ["", 1], ["", 0]],
+    "sparse count by group": [["ä", 1], ["7", 1], ["", 0], ["b", 1]],
     "integer sum by group": [[7, 3], [-1, 1], [0, 0], [0, 2]],
     "real sum by group": [["a", 2.5], ["b", 0.1], ["b", -1], ["a", -0.3]],
     "mean by group": [["7", 10], ["a", 0.1], ["b", 9.999999999999998]],

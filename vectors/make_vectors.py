@@ -192,11 +192,58 @@ LABEL_ATTACKS = {
 def group_plans() -> dict[str, Plan[Any]]:
     """Plans by private group."""
     return {
-        "count by group": shuffledp.plan_by_group(10**4, 1, ["ä", ""], padded=True),
+        "count by group": shuffledp.plan_by_group(10**4, 1, ["ä", ""], padded=True, cell="bounded"),
         "mean by group": shuffledp.plan_by_group(
             10**4, 1, ["may", "june"], answer="mean", bounds=(-1, 3)
         ),
     }
+
+
+def counts_by_group() -> dict[str, Plan[Any]]:
+    """Counts by private group whose cell draws all groups at once."""
+    return {
+        "sparse count by group": shuffledp.plan_by_group(10**4, 1, 5, error_at=100),
+        "pooled count by group": shuffledp.plan_by_group(
+            200, 1, ["a", "b", "c"], padded=True, cell="pooled"
+        ),
+    }
+
+
+def no_bucket_for_zero(data: Data) -> None:
+    """One more group, and no bucket for the users who hold 0."""
+    labels = data["protocol"]["labels"]
+    labels.append(max(labels) + 1 if isinstance(labels[0], int) else "d")
+
+
+def as_integer_sum(data: Data) -> None:
+    """An answer that such cells do not give."""
+    data["protocol"]["answer"] = "integer-sum"
+
+
+def cheaper_down(data: Data) -> None:
+    """A loss downwards that is not the cell's."""
+    data["protocol"]["digits"][0]["down"] = "1/100"
+
+
+def fewer_jumps(data: Data) -> None:
+    """A thousandth fewer jumps, or labels dropped as much too rarely."""
+    inside = cell(data)
+    if "up" in inside:
+        inside["up"]["odds"] = [str(Fraction(inside["up"]["odds"][0]) * Fraction(999, 1000))]
+        return
+    lost = Fraction(inside["jump"]) / 1000
+    inside["jump"] = str(Fraction(inside["jump"]) - lost)
+    inside["data"] = str(Fraction(inside["data"]) + lost)
+
+
+COUNT_ATTACKS = {
+    "fewer jumps": fewer_jumps,
+    "no bucket for zero": no_bucket_for_zero,
+    "an integer sum": as_integer_sum,
+    "a cheaper way down": cheaper_down,
+    "other users": more_users,
+    "the same group twice": GROUP_ATTACKS["the same group twice"],
+}
 
 
 ATTACKED = (
@@ -208,6 +255,8 @@ ATTACKED = (
     "bounded real sum",
     "count by group",
     "mean by group",
+    "sparse count by group",
+    "pooled count by group",
     "frequencies",
     "heavy hitters",
     "pooled histogram, padded",
@@ -220,6 +269,7 @@ def main() -> None:
         (paper_plans(), PAPER_ATTACKS),
         (bounded_plans(), BOUNDED_ATTACKS),
         (group_plans(), GROUP_ATTACKS),
+        (counts_by_group(), COUNT_ATTACKS),
         (label_plans(), LABEL_ATTACKS),
         (pooled_plans(), POOLED_ATTACKS),
     ):

@@ -224,6 +224,10 @@ def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]
     """How many +1 and −1 each cell sends, and after the cells what public counters get."""
     if protocol["query"] in ("frequencies", "heavy-hitters"):
         return sparse_cell(protocol["cell"], hashed_bucket(protocol, value, words), words)
+    if protocol["query"] == "by-group" and protocol["digits"][0]["cell"]["kind"] == "sparse":
+        label, number = value
+        bucket = protocol["labels"].index(label) if number else len(protocol["labels"])
+        return sparse_cell(protocol["digits"][0]["cell"], bucket, words)
     public: list[tuple[int, int]] = []
     if protocol["query"] == "real-sum":
         cells, public = real_sum(protocol, value, words)

@@ -237,6 +237,8 @@ class Inequality:
         return self(m + 1).above(self(m))
 
 
+DRAWN_AT_ONCE = (SparseCell.kind, PooledCell.kind)
+"""Kinds of cells that are drawn for all buckets at once."""
 AnyCell = Cell | BoundedCell | PooledCell | SparseCell | KeptCell
 
 
@@ -254,10 +256,8 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
     values 0 and 1 without a stand-in."""
     if data["kind"] == SharedCell.kind:
         raise Rejected("only the digits of a real sum share their way up")
-    if data["kind"] == SparseCell.kind:
-        raise Rejected("only histograms have sparse cells")
-    if data["kind"] == PooledCell.kind:
-        raise Rejected("only histograms and quantiles have pooled cells")
+    if data["kind"] in DRAWN_AT_ONCE:
+        raise Rejected("only histograms, quantiles and counts by group have such cells")
     if data["kind"] == KeptCell.kind:
         raise Rejected("only a histogram with heavy labels has a kept cell")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
@@ -306,10 +306,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         return max(cell.up_loss, epsilon), [Budget(cell, cell.up_loss, epsilon)]
     if query == "histogram" and "heavy" in protocol:
         return heavy_histogram(protocol)
-    if query == "histogram" and protocol["cell"]["kind"] == SparseCell.kind:
-        return sparse_histogram(protocol)
-    if query == "histogram" and protocol["cell"]["kind"] == PooledCell.kind:
-        return pooled_histogram(protocol)
+    if query == "histogram" and protocol["cell"]["kind"] in DRAWN_AT_ONCE:
+        return drawn_at_once(protocol["cell"], bucket_count(protocol), epsilon)
     if query == "histogram":
         cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
         return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
@@ -374,23 +372,20 @@ def bucket_count(protocol: dict[str, Any]) -> int:
     return len(names)
 
 
-def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
-    """All buckets are drawn at once: replacing any value costs what the cell says."""
-    cell = SparseCell(protocol["cell"])
-    if cell.buckets != bucket_count(protocol):
-        raise Rejected("a sparse cell is for as many labels as it has buckets")
-    return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
-
-
-def pooled_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
-    """All buckets share one noise upwards: a label that replaces another one costs what the cell
-    says, upwards and downwards, and that must be all of epsilon."""
-    cell, epsilon = PooledCell(protocol["cell"]), Fraction(protocol["epsilon"])
-    if cell.buckets != bucket_count(protocol):
-        raise Rejected("a pooled cell is for as many labels as it has buckets")
+def drawn_at_once(
+    data: dict[str, Any], buckets: int, epsilon: Fraction
+) -> tuple[Fraction, list[Budget]]:
+    """All buckets are drawn at once. Replacing any value costs what a sparse cell says; replacing a
+    label by another one costs what a pooled cell says, upwards and downwards, and that must be all
+    of epsilon."""
+    cell = SparseCell(data) if data["kind"] == SparseCell.kind else PooledCell(data)
+    if cell.buckets != buckets:
+        raise Rejected(f"a {cell.kind} cell is for as many labels as it has buckets")
+    if isinstance(cell, SparseCell):
+        return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, buckets)]
     if cell.up.epsilon + cell.down.epsilon != epsilon:
         raise Rejected("a pooled cell is for its own losses")
-    return epsilon, [Budget(cell, cell.up.epsilon, cell.down.epsilon, cell.buckets)]
+    return epsilon, [Budget(cell, cell.up.epsilon, cell.down.epsilon, buckets)]
 
 
 def heavy_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
@@ -442,9 +437,13 @@ def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     labels, sizes, answer = protocol["labels"], protocol.get("sizes"), protocol["answer"]
     if len(set(labels)) != len(labels) or len({type(name) for name in labels}) > 1:
         raise Rejected("groups need distinct labels, all texts or all whole numbers")
+    if answer != "count" and len(labels) > document.MOST_GROUPS:
+        raise Rejected("sums and means have fewer groups")
     low, high = Fraction(protocol["low"]), Fraction(protocol["high"])
     if (sizes is not None) != (answer == "mean" or low != 0):
         raise Rejected("sizes of groups are counted where the answer needs them, and only there")
+    if answer == "count" and protocol["digits"][0]["cell"]["kind"] in DRAWN_AT_ONCE:
+        return count_at_once(protocol, len(labels) + 1)
     found = [
         Budget(read_cell(one["cell"]), Fraction(0), Fraction(one["down"]), len(labels))
         for one in protocol["digits"] + ([] if sizes is None else [sizes])
@@ -463,6 +462,17 @@ def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if len(digits) > 1 or low != 0 or not high == digits[0].largest == largest:
             raise Rejected("whole numbers by group are one digit from 0 on")
     return sum((one.up + one.down for one in found), start=Fraction(0)), found
+
+
+def count_at_once(protocol: dict[str, Any], buckets: int) -> tuple[Fraction, list[Budget]]:
+    """A count whose cell draws all groups at once, and a bucket for the users who hold 0."""
+    if len(protocol["digits"]) > 1 or (protocol["low"], protocol["high"]) != ("0", "1"):
+        raise Rejected("whole numbers by group are one digit from 0 on")
+    (one,) = protocol["digits"]
+    loss, found = drawn_at_once(one["cell"], buckets, Fraction(protocol["epsilon"]))
+    if found[0].down != Fraction(one["down"]):
+        raise Rejected("the cell of a count is for its own losses")
+    return loss, found
 
 
 def users_of(cells: list[Budget]) -> int:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from shuffledp_check.bounded import LONGEST, Rejected
 
 MOST_BYTES, MOST_DEPTH, MOST_DIGITS, MOST_FLOAT_TEXT = 16 << 20, 24, 20, 40
-MOST_USERS, MOST_BUCKETS, MOST_GROUPS = 10**13, 10**6, 1_000
+MOST_USERS, MOST_BUCKETS, MOST_GROUPS, MOST_COUNTED_GROUPS = 10**13, 10**6, 1_000, 10**5
 MOST_SPARSE_BUCKETS, MOST_CUT = 1 << 26, 1_023
 LARGEST_BOUND, LARGEST_ODDS = 10**100, 10**30
 Check = Callable[[Any], None]
@@ -310,7 +310,7 @@ QUERIES = {
         "by-group",
         {
             "answer": constant("count", "integer-sum", "real-sum", "mean"),
-            "labels": listing(LABEL, 2, MOST_GROUPS),
+            "labels": listing(LABEL, 2, MOST_COUNTED_GROUPS),
             "low": BOUND,
             "high": BOUND,
             "digits": listing(DIRECTED, 1, 25),

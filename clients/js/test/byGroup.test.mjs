@@ -34,7 +34,17 @@ test("tasks by group whose labels, bounds or cells do not fit are refused", asyn
     [mean, (one) => (one.sizes.cell = one.digits[0].cell)],
     [mean, (one) => (one.unknown = 1)],
   ];
-  for (const name of [count, whole, real, mean]) await loadText(changed(name, () => {}));
+  const sparse = "sparse count by group";
+  wrong.push(
+    [sparse, (one) => one.labels.push("more")],
+    [sparse, (one) => one.labels.pop()],
+    [sparse, (one) => (one.answer = "integer-sum")],
+    [sparse, (one) => (one.high = "2")],
+    [sparse, (one) => (one.digits[0].down = "1/2")],
+    [sparse, (one) => one.digits.push(one.digits[0])],
+    [sparse, (one) => (one.digits[0].cell.kind = "pooled")],
+  );
+  for (const name of [count, sparse, whole, real, mean]) await loadText(changed(name, () => {}));
   for (const [place, [name, change]] of wrong.entries())
     await assert.rejects(
       loadText(changed(name, ({ certificate }) => change(certificate.protocol))),
@@ -56,6 +66,11 @@ test("tasks by group whose labels, bounds or cells do not fit are refused", asyn
       ["ä", 1, 1],
       null,
       { 0: "ä", 1: 1 },
+    ],
+    [sparse]: [
+      ["ä", 2],
+      ["other", 1],
+      ["ä"],
     ],
     [whole]: [
       ["7", 1],

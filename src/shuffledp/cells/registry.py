@@ -105,7 +105,7 @@ def search_buckets(
         return partial(kind.search_buckets, epsilon, target, messages, buckets)
 
     def better(one: FoundCells, other: FoundCells) -> bool:
-        one, other = _at_count(target, one), _at_count(target, other)
+        one, other = at_count(target, one), at_count(target, other)
         on_average = messages is None and not target.padded
         if on_average and abs(one.cost - other.cost) <= SAME_COST * other.cost:
             return longest(one) < longest(other)
@@ -119,7 +119,7 @@ def search_buckets(
     return _best(cell, messages, search_of, better)
 
 
-def _at_count(target: CellTarget, found: FoundCells) -> FoundCells:
+def at_count(target: CellTarget, found: FoundCells) -> FoundCells:
     """The result of a search, with the error at the target's count."""
     if target.error_at is None:
         return found

@@ -76,6 +76,7 @@ class GroupArguments:
     answer: str
     largest: int | None = None
     bounds: tuple[Fraction, Fraction] | None = None
+    error_at: int | None = None
     clamp: bool = False
 
 

@@ -46,9 +46,10 @@ def listed(text: str) -> list[Any]:
     return [label.strip() for label in text.split(",")]
 
 
-def listed_typed(text: str) -> list[Any]:
-    """`listed`, as whole numbers if all labels are."""
-    return _typed(listed(text))
+def listed_typed(text: str) -> int | list[Any]:
+    """`labels_or_number`, as whole numbers where all labels are written like that."""
+    found = labels_or_number(text)
+    return found if isinstance(found, int) else _typed(found)
 
 
 def labels_by_column(texts: list[str]) -> dict[str, list[Any]]:

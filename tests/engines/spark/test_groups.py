@@ -51,6 +51,25 @@ def test_every_answer_by_group(rows: Any, how: dict[str, Any]) -> None:
         assert shuffledp.verify(count.certificate).protocol.query == "by-group"
 
 
+def test_a_count_of_many_groups_is_sparse(spark: Any) -> None:
+    many = spark.range(6_000).selectExpr("concat('g', id % 500) as place", "id % 2 = 0 as bikes")
+    asked: dict[str, Any] = {
+        "column": "bikes",
+        "epsilon": 8,
+        "by": "place",
+        "groups": [f"g{number}" for number in range(500)],
+        "error_at": 10,
+    }
+    for per_user in (False, True):
+        found = cluster.count(many, per_user=per_user, **asked)
+        assert found.certificate is not None and found.messages_per_user < 2
+        assert shuffledp.verify(found.certificate).protocol.cells[0].kind == "sparse"
+        truth = np.array([12 * (number % 2 == 0) for number in range(500)])
+        assert near(found, truth.tolist())
+        assert ((found.low <= truth) & (found.high >= truth)).mean() > 0.9
+        assert abs(found.values.sum() - truth.sum()) < 6 * np.sqrt(500) * found.rmse
+
+
 def test_whole_numbers_as_groups_users_and_row_by_row(rows: Any) -> None:
     asked: dict[str, Any] = {"column": "bikes", "epsilon": 8, "by": "number", "groups": 3}
     assert near(cluster.count(rows, per_user=True, **asked), [1_000] * 3)

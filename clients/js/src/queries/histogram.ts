@@ -1,13 +1,13 @@
 /** How many users have each of some labels: a cell per label, or one for all. Loaded only for such
  * tasks. */
-import { equalCells, kindOf, type CellGroup } from "../cells/base.js";
+import { equalCells } from "../cells/base.js";
 import { bad } from "../errors.js";
-import { add, same, subtract } from "../numbers/rational.js";
+import { subtract } from "../numbers/rational.js";
 import { anything, list, whole } from "../schema.js";
+import { ANY, drawnAtOnce, UP_AND_DOWN } from "./atOnce.js";
 import { LABEL, parameters, wrong, zeroOrOne, type Query, type Value } from "./base.js";
 
 const MOST_LABELS = 10 ** 6;
-const UP_AND_DOWN = "up + down";
 
 export const query: Query = (data, cells) => {
   const { epsilon, cell, labels, other } = parameters(data, {
@@ -30,21 +30,14 @@ export const query: Query = (data, cells) => {
     allowsTopUp: true,
     values: { kind: "label", labels, other } as const,
   };
-  const together = cells.groups.get(kindOf(cell));
-  if (together) {
-    const group: CellGroup = together.read(cell, "protocol.cell");
-    const { up, down, cell: one } = group.uses[0]!;
-    if (group.counters !== labels.length) bad("The cell is for as many labels as buckets");
-    const split = one.kind !== "sparse";
-    if (split && !same(add(up, down), epsilon)) bad("The cell is for its own losses");
+  const atOnce = drawnAtOnce(cell, cells, { buckets: labels.length, epsilon });
+  if (atOnce)
     return {
       ...common,
-      groups: [group],
-      loss: split ? epsilon : up,
-      lossRule: split ? UP_AND_DOWN : "any replacement",
+      ...atOnce,
+      lossRule: atOnce.any ? ANY : UP_AND_DOWN,
       encode: (value) => ({ held: [[place(value)]] }),
     };
-  }
   const one = zeroOrOne(cells)(cell, "protocol.cell");
   const { upLoss: up } = one;
   return {

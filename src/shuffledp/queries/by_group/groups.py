@@ -14,7 +14,12 @@ from shuffledp.data.columns import BLOCK, Coded, Column, FileFormat, check_index
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
-from shuffledp.queries.by_group.protocol import UNKNOWN_GROUP, checked_groups
+from shuffledp.queries.by_group.protocol import (
+    MOST_COUNTED_GROUPS,
+    MOST_GROUPS,
+    UNKNOWN_GROUP,
+    checked_groups,
+)
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.histogram.protocol import Label, encode_labels
 from shuffledp.queries.options import QueryOptions
@@ -83,7 +88,8 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
         )
     if groups is not None and isinstance(groups, Iterable) and not isinstance(groups, str):
         groups = as_labels(groups)
-    labels = None if groups is None else checked_groups(groups)
+    most = MOST_GROUPS if public else MOST_COUNTED_GROUPS
+    labels = None if groups is None else checked_groups(groups, most)
     return Groups(by=by, labels=labels, public=public)
 
 

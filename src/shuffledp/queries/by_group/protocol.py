@@ -1,9 +1,13 @@
-"""Counts, sums and means by private group: nobody learns which group a user is in (MATH §17). A
-user has a group and a value. The value's digits go to the cells of that group's copies, and every
-other copy gets 0. Moving a user to another group lowers the digits in one group's copies and raises
-them in another's, on independent randomness, so the loss is the sum over the digits of up + down.
-If the sizes of groups are needed (for means, and for sums of values whose lower bound is not 0),
-one more cell counts the users of each group in the same way.
+"""Counts, sums and means by group, where nobody may learn which group a user is in (MATH §17).
+
+A user holds a pair: its group and a value. The value's digits go to the cells of that group's
+copies, and every other copy gets 0. Moving a user to another group lowers the digits in one group's
+copies and raises them in another's, on independent randomness, so the loss is the sum over the
+digits of up + down. Where the sizes of groups are needed (means, and sums of values whose lower
+bound is not 0), one more cell counts the users of each group in the same way.
+
+A count may also take cells that draw all groups at once (sparse or pooled). It is then a histogram
+with one more bucket, for the users who hold 0, and a replacement costs what it costs there.
 """
 
 from __future__ import annotations
@@ -17,14 +21,23 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shuffledp.cells.base import Buckets, Copies, Counts, IndependentCell, Values, independent_cell
-from shuffledp.cells.registry import cell_from_dict
+from shuffledp.cells.base import (
+    Buckets,
+    Cell,
+    CellGroup,
+    Copies,
+    Counts,
+    Values,
+    independent_cell,
+)
+from shuffledp.cells.registry import KINDS, cell_from_dict, group_of_buckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import show, to_float
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.bounds import reals_within
-from shuffledp.protocols.report import View
+from shuffledp.protocols.bounds import parsed_number, reals_within
+from shuffledp.protocols.report import Report, View
 from shuffledp.queries.by_group import intervals as group_intervals
 from shuffledp.queries.by_group.result import (
     ANSWERS,
@@ -37,7 +50,8 @@ from shuffledp.queries.by_group.result import (
 from shuffledp.queries.histogram.protocol import Label, checked_labels
 from shuffledp.queries.real_sum.protocol import TALLY_ARRAYS, RealSumProtocol
 
-MOST_GROUPS = 1_000
+MOST_GROUPS, MOST_COUNTED_GROUPS = 1_000, 100_000
+"""Of sums and means, and of counts."""
 PAIR = np.dtype([("group", np.int64), ("value", np.float64)])
 """A user's group number and value, as `ByGroup.encode` takes them."""
 UNKNOWN_GROUP = (
@@ -49,7 +63,7 @@ UNKNOWN_GROUP = (
 class DirectedCell(NamedTuple):
     """A cell and what a change downwards may cost."""
 
-    cell: IndependentCell
+    cell: Cell
     down: Fraction
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,20 +73,25 @@ class DirectedCell(NamedTuple):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DirectedCell:
         """What `to_dict` gave."""
-        return cls(independent_cell(cell_from_dict(data["cell"])), Fraction(data["down"]))
+        return cls(cell_from_dict(data["cell"]), Fraction(data["down"]))
 
 
-def checked_groups(labels: object) -> tuple[Label, ...]:
-    """The labels of groups: 2 to 1,000 texts or whole numbers, all different."""
+def checked_groups(labels: object, most: int = MOST_GROUPS) -> tuple[Label, ...]:
+    """The labels of groups: 2 to `most` texts or whole numbers, all different."""
     listed = isinstance(labels, Sized) and not isinstance(labels, str)
-    number_fits = not listed or 1 < len(labels) <= MOST_GROUPS  # type: ignore[arg-type]
+    number_fits = not listed or 1 < len(labels) <= most  # type: ignore[arg-type]
     names = checked_labels(labels) if number_fits else ()
-    if not 1 < len(names) <= MOST_GROUPS or len({type(name) for name in names}) > 1:
+    if not 1 < len(names) <= most or len({type(name) for name in names}) > 1:
         raise ParameterError(
-            f"Groups must be 2 to {MOST_GROUPS:,} labels, all texts or all whole numbers; for "
-            "counts of more, ask for a histogram."
+            f"Groups must be 2 to {most:,} labels, all texts or all whole numbers; for counts of "
+            "more, ask for a histogram."
         )
     return names
+
+
+def most_groups(answer: str) -> int:
+    """How many private groups an answer can have."""
+    return MOST_COUNTED_GROUPS if answer == COUNT else MOST_GROUPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +112,9 @@ class ByGroupProtocol(Protocol[GroupsResult]):
     loss_rule: ClassVar[str] = "sum over cells of up + down"
 
     def __post_init__(self) -> None:
-        checked_groups(self.labels)
         if self.answer not in ANSWERS:
             raise ParameterError(f"The answer by group must be one of {', '.join(ANSWERS)}.")
+        checked_groups(self.labels, most_groups(self.answer))
         if any(part.cell.absent_value != 0 for part in self.directed):
             raise ParameterError("Cells of groups must not have a stand-in.")
         if (self.sizes is not None) != (self.answer == MEAN or self.low != 0):
@@ -105,12 +124,23 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             )
         if self.sizes is not None and self.sizes.cell.largest != 1:
             raise ParameterError("Sizes of groups need a cell for the values 0 and 1.")
-        grid = self.values.grid  # refuses digits and bounds that do not fit
-        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == grid
+        _ = self.cell_groups if self.together else self.values  # refuse what does not fit
+        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == self.grid
         if self.whole and not one_digit:
             raise ParameterError("Whole numbers by group need one digit that starts at 0.")
         if self.answer == COUNT and self.high != 1:
             raise ParameterError("A count needs the values 0 and 1.")
+
+    @cached_property
+    def together(self) -> bool:
+        """Whether the cell of a count draws all groups at once."""
+        kinds = [KINDS[digit.cell.kind] for digit in self.digits]
+        return self.answer == COUNT and len(kinds) == 1 and not kinds[0].independent_buckets
+
+    @property
+    def grid(self) -> int:
+        """The largest grid number of a value."""
+        return math.prod(digit.cell.largest + 1 for digit in self.digits) - 1
 
     @cached_property
     def values(self) -> RealSumProtocol:
@@ -129,19 +159,31 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return self.digits if self.sizes is None else (*self.digits, self.sizes)
 
     @cached_property
-    def cell_groups(self) -> tuple[Copies, ...]:
+    def cell_groups(self) -> tuple[CellGroup, ...]:
+        groups = len(self.labels)
+        if self.together:
+            ((cell, down),) = self.digits
+            group = group_of_buckets(cell, groups + 1, cell.up_loss, down)
+            if group.members[0].down != down:
+                raise ParameterError("The cell of a count is for its own losses; plan it again.")
+            return (group,)
         digits = tuple(
-            Copies(cell=cell, copies=len(self.labels), up=cell.up_loss, down=down)
+            Copies(cell=independent_cell(cell), copies=groups, up=cell.up_loss, down=down)
             for cell, down in self.digits
         )
         if self.sizes is None:
             return digits
         cell, down = self.sizes
-        return (*digits, Buckets.of(cell, len(self.labels), cell.up_loss, down))
+        return (*digits, Buckets.of(independent_cell(cell), groups, cell.up_loss, down))
 
     def loss(self) -> Fraction:
         """Every digit may go down in one group and up in another."""
-        return sum((group.up + group.down for group in self.cell_groups), start=Fraction(0))
+        return sum((group.replacement_loss for group in self.cell_groups), start=Fraction(0))
+
+    @property
+    def loss_in_words(self) -> str:
+        rule = self.cell_groups[0].replacement_rule
+        return self.loss_rule if rule == CellGroup.replacement_rule else rule
 
     # values
 
@@ -168,7 +210,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         if pairs.size and (int(group.min()) < 0 or int(group.max()) >= len(self.labels)):
             raise ValueOutOfRange(UNKNOWN_GROUP)
         codes = self._whole(numbers) if self.whole else self.values.encode(numbers, entropy)
-        return group * (self.values.grid + 1) + codes
+        return group * (self.grid + 1) + codes
 
     def _whole(self, numbers: Values) -> Values:
         exact = reals_within(numbers, self.low, self.high)
@@ -179,7 +221,10 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return exact.astype(np.int64)
 
     def group_codes(self, codes: Values) -> Iterable[Values]:
-        group, grid = np.divmod(codes, self.values.grid + 1)
+        group, grid = np.divmod(codes, self.grid + 1)
+        if self.together:
+            yield np.where(grid == 1, group, len(self.labels))
+            return
         for (cell, _), digit in zip(self.digits, self.values.group_codes(grid), strict=True):
             yield group * (cell.largest + 1) + digit
         if self.sizes is not None:
@@ -194,17 +239,17 @@ class ByGroupProtocol(Protocol[GroupsResult]):
                 "Write your group and your value with = between them, for example "
                 f"{self.labels[0]}={show(self.high)}; the group must be one of the task's."
             )
-        return label, self.values.parse(number)
+        return label, parsed_number(number, self.low, self.high)
 
     def sample_values(self, size: int) -> Values:
         pairs = np.zeros(size, PAIR)
         pairs["group"] = np.arange(size) % len(self.labels)
-        steps = np.arange(size) % (self.values.grid + 1)
+        steps = np.arange(size) % (self.grid + 1)
         pairs["value"] = steps if self.whole else self.values.sample_values(size)
         return pairs
 
     def tally(self, codes: Values) -> Counts:
-        points = len(self.labels) * (self.values.grid + 1)
+        points = len(self.labels) * (self.grid + 1)
         return np.bincount(codes, minlength=points).astype(np.int64)
 
     def messages_per_user(self) -> float:
@@ -214,16 +259,20 @@ class ByGroupProtocol(Protocol[GroupsResult]):
 
     def working_bytes(self) -> int:
         """Also the tally of all grid points of all groups."""
-        points = len(self.labels) * (self.values.grid + 1)
+        points = len(self.labels) * (self.grid + 1)
         return super().working_bytes() + TALLY_ARRAYS * 8 * points
 
     # the decoder
 
     def result_of(self, view: View, confidence: float) -> GroupsResult:
-        """Every group's estimate, its own interval, and one that holds for all at once (groups'
-        errors are independent, so each misses with 1 − confidence^(1/groups))."""
-        sums = (view.plus - view.minus).reshape(len(self.directed), len(self.labels))
-        joint = -math.expm1(math.log(confidence) / len(self.labels))
+        """Every group's estimate, its own interval, and one that holds for all at once (independent
+        groups may miss with 1 − confidence^(1/groups) each, others with an equal part of
+        1 − confidence)."""
+        groups, sums = len(self.labels), (view.plus - view.minus).reshape(len(self.directed), -1)
+        sums = sums[:, :groups]  # the others hold 0
+        joint = -math.expm1(math.log(confidence) / groups)
+        if self.together:
+            joint = (1 - confidence) / groups
         found = group_intervals.answers(self, sums, view.users, (1 - confidence, joint))
         return GroupsResult(
             answer=self.answer,
@@ -266,11 +315,18 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         rounding = 0.0 if self.whole else users * group_intervals.WORST_ROUNDING
         return self._error(users, rounding, [part.cell.rmse(users) for part in self.directed])
 
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        if self.answer != COUNT:
+            return self.rmse(users)
+        return self.digits[0].cell.rmse(users, min(count, Fraction(users)))
+
     def rmse_at_zero(self, users: int) -> float:
         return self._error(users, 0.0, [part.cell.rmse(users, 0) for part in self.directed])
 
     def _error(self, users: int, rounding: float, errors: list[float]) -> float:
-        """The error of an answer from rounding and all cells together."""
+        """What rounding and the errors of all cells together make of an answer."""
+        if self.whole:
+            return errors[0]
         weights: list[float] = list(self.values.weights)
         if self.sizes is not None:
             weights.append(self.size_weight())
@@ -283,6 +339,10 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             return super().error_range(users, outside)
         cell = self.digits[0].cell
         return cell.error_range(users, users * cell.largest, outside)
+
+    def unlikely(self, batch: Report) -> list[Unlikely]:
+        found = super().unlikely(batch)
+        return found + self._unlikely_totals(batch) if self.together else found
 
     @property
     def assumption(self) -> str:

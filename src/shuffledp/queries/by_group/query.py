@@ -22,7 +22,7 @@ from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Grouping, Query, query
 from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
-from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, ByGroupProtocol
+from shuffledp.queries.by_group.protocol import MOST_COUNTED_GROUPS, PAIR, ByGroupProtocol
 from shuffledp.queries.by_group.result import ANSWERS, MEAN, GroupsResult
 from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Option
@@ -40,6 +40,12 @@ GROUPS = Option(
     "L,L,…",
     read=listed_typed,
     written=LIST_WRITTEN,
+)
+ERROR_AT = Option(
+    "Target of counts by private group: the error at a group of this many users, instead of the "
+    "worst case. Alone, it asks for the smallest with 25 messages in a report; `max_messages` and "
+    "`rmse` change that.",
+    "F",
 )
 KEPT, FILTERED, LEAST_WHOLE = "kept", "(filtered out)", -(2**63)
 """Labels of the rows that `where` keeps, and of those that it excludes."""
@@ -84,13 +90,14 @@ class GroupableQuery(Query[Estimate]):
         "answer": Option("What is answered for each group.", choices=ANSWERS),
         "largest": Option("The largest value of an integer-sum.", "D"),
         "bounds": Option("The range of a real-sum or mean.", "LOW,HIGH", read=two_bounds),
+        "error_at": ERROR_AT,
     },
     protocol=ByGroupProtocol,
     protocol_json=protocol_record(
         "by-group",
         {
             "answer": OneOf(ANSWERS),
-            "labels": Listing(LABEL, 2, MOST_GROUPS),
+            "labels": Listing(LABEL, 2, MOST_COUNTED_GROUPS),
             "low": BOUND,
             "high": BOUND,
             "digits": Listing(DIRECTED, 1, MOST_DIGITS),
@@ -101,7 +108,7 @@ class GroupableQuery(Query[Estimate]):
         "answer": OneOf(ANSWERS),
         "by": Text(LONGEST_LABEL),
         "groups_public": Flag(),
-        "groups": Listing(Record(BUCKET.fields, {"size": Real()}), 2, MOST_GROUPS),
+        "groups": Listing(Record(BUCKET.fields, {"size": Real()}), 2, MOST_COUNTED_GROUPS),
         "about": SENTENCE,
     },
 )
@@ -147,6 +154,7 @@ class ByGroupQuery(Query[GroupsResult]):
             answer=asked.answer,
             largest=asked.largest,
             bounds=asked.bounds,
+            error_at=asked.error_at,
             **self.targets(),
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shuffledp.numbers.exact import decimals, percent
 from shuffledp.protocols.frames import data_frame
-from shuffledp.protocols.results import WHERE_NOTE, Result
+from shuffledp.protocols.results import MOST_PRINTED, MOST_ROWS, WHERE_NOTE, Result
 
 Floats = NDArray[np.float64]
 COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
@@ -83,6 +83,14 @@ class GroupsResult(Result):
         numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
+    def shown_rows(self) -> list[tuple[str, float, float, float]]:
+        """What is printed: all groups, or only the largest answers if there are very many."""
+        rows = self.clipped_rows()
+        if len(rows) <= MOST_PRINTED:
+            return rows
+        order = np.argsort(-self.values, kind="stable")[:MOST_ROWS]
+        return [rows[place] for place in order.tolist()]
+
     def first(self, groups: int) -> GroupsResult:
         """The same result with only the first groups."""
         if groups == len(self.labels):
@@ -146,11 +154,13 @@ class GroupsResult(Result):
         }
 
     def __str__(self) -> str:
-        width = max(len(str(label)) for label in self.labels)
+        rows = self.texts()
+        width = max(len(name) for name, *_ in rows)
         lines = [
-            f"{name:>{width}}  {value:>14}   {low} … {high}"
-            for name, value, low, high in self.texts()
+            f"{name:>{width}}  {value:>14}   {low} … {high}" for name, value, low, high in rows
         ]
+        if len(rows) < len(self.labels):
+            lines.append(f"the {len(rows)} largest of {len(self.labels):,} groups")
         head = (
             f"{self.answer} by {self.by}, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} at "

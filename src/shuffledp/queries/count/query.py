@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import NOT_A_TRUTH, comparable, zeros_and_ones
-from shuffledp.errors import ValueOutOfRange
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.exact import whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import (
@@ -23,7 +24,7 @@ from shuffledp.queries.base import (
     query,
 )
 from shuffledp.queries.by_group.groups import GroupsBy
-from shuffledp.queries.by_group.query import GroupableQuery
+from shuffledp.queries.by_group.query import ERROR_AT, GroupableQuery
 from shuffledp.queries.calls import call_by_group
 from shuffledp.queries.checks import NUMBERS
 from shuffledp.queries.count.planner import plan_count
@@ -69,8 +70,18 @@ class CountQuery(GroupableQuery):
             "VALUE",
         ),
     ] = field(default=None, compare=False)
+    error_at: Annotated[int | None, ERROR_AT] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.error_at is not None:
+            self._store(error_at=whole(self.error_at, "error_at", least=0))
 
     def make_plan(self, users: int) -> Plan[Estimate]:
+        if self.error_at is not None:
+            raise ParameterError(
+                "error_at is for counts by private group; give by and groups too, or leave it out."
+            )
         return plan_count(users, self.epsilon, **self.targets())
 
     @property
@@ -113,7 +124,7 @@ class CountQuery(GroupableQuery):
         return BaselineArguments(query="count", prepare=self.prepare)
 
     def for_groups(self) -> GroupArguments:
-        return GroupArguments(answer=self.name)
+        return GroupArguments(answer=self.name, error_at=self.error_at)
 
 
 @dataclass(frozen=True, kw_only=True)
