@@ -25,9 +25,9 @@ from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
 from shuffledp.studio.jobs import JOBS, plan_json
 from shuffledp.studio.public_page import public_page
-from shuffledp.studio.questions import QUESTIONS, plan_of, reach_of
+from shuffledp.studio.questions import QUESTIONS, plan_of, quick_plan, reach_of
 from shuffledp.studio.report import TRIAL, Written, report_page
-from shuffledp.studio.running import Collected
+from shuffledp.studio.running import Collected, given_values
 from shuffledp.studio.words import (
     accuracy_sentence,
     certificate_rows,
@@ -474,6 +474,32 @@ def test_the_page_for_the_public_is_escaped_and_drawn_on_a_fixed_scale(tmp_path:
     )
     with pytest.raises(ParameterError, match="wait for the first batch"):
         public_page(ASKED, found._replace(results=[]))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_simulated_people_answer_every_question_also_by_group(question: str) -> None:
+    """The values of a trial are what devices take, one by one; dates, too."""
+    form = {**FORM, "question": question, "users": "40", "error": "30", "epsilon": "4"}
+    forms = [{**form, **ROUGH.get(question, {})}]
+    if QUESTIONS[question].groupable:
+        forms.append({**forms[0], "by_group": True, "groups": ["women", "men"]})
+    if question == "quantiles":
+        forms.append({**forms[0], "low": "2026-01-01", "high": "2026-12-31", "error": "300"})
+    for one in forms:
+        protocol = quick_plan(one, int(one["users"])).protocol
+        values = given_values(protocol, protocol.sample_values(7))
+        assert len([protocol.one_value(value) for value in values]) == 7
+
+
+ROUGH = {
+    "real-sum": {"error": "300"},
+    "integer-sum": {"error": "90"},
+    "mean": {"error": "8"},
+    "quantiles": {"error": "9"},
+    "frequencies": {"error": "300"},
+    "heavy-hitters": {"find": "error", "users": "2000"},
+}
+"""Targets that are planned quickly."""
 
 
 def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
