@@ -518,6 +518,10 @@ def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
     why, *offered = items("plan", form=few, rates=RATES)
     assert "No word would be found" in why["impossible"]
     assert any("people" in one["suggestion"]["label"] for one in offered)
+    one_message = {**form, "messages": "1", "pure": True}
+    _, *offered = items("plan", form=one_message, rates=RATES)
+    assert "messages" in offered[0]["suggestion"]["set"]
+    assert plan_of({**one_message, **offered[0]["suggestion"]["set"]}).report_size > 1
 
 
 def test_every_file_of_a_trial_says_so() -> None:

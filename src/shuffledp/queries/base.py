@@ -86,7 +86,7 @@ class StudioWords:
     """Targets of plans that show what is possible, smallest error first; None: the usual ones."""
     without: tuple[str, ...] = ()
     """Arguments of the planner that the form leaves at their defaults."""
-    secret: str = "you gave a certain answer"
+    secret: str = "you gave a particular answer"
     """What someone may suspect of you, for the sentence about ε."""
     finds_words: bool = False
     """Whether the result says which answers there are."""
