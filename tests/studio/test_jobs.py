@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 import shuffledp
+from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.cautions import cautions, smaller_epsilon
@@ -377,6 +378,17 @@ def test_what_is_hard_to_defend_is_said() -> None:
     assert "a guess without any data" in cautions(vague, plan_of(vague))[0]
     total = {**vague, "question": "integer-sum"}  # of numbers up to 3: at most 3,000
     assert cautions(total, plan_of(total, "bounded")) == []
+
+
+@pytest.mark.parametrize("error", ["200", "60"])
+def test_a_plan_without_exception_is_found_or_the_exception_is_warned_of(error: str) -> None:
+    form = {**FORM, "question": "histogram", "users": "3000", "error": error, "pure": True}
+    form |= {"labels": list("abcde"), "by_group": True, "groups": ["women", "men", "other"]}
+    first = next(JOBS["plan"](form, RATES))["plan"]
+    exception = "2⁻⁶⁴" in str(first["sentences"])
+    assert exception == ("keeps ε except" in str(first["cautions"]))
+    reserve = plan_of({**form, "error": "200"}, "bounded")
+    assert (reserve.padding != EXACT) == ("keeps ε except" in str(cautions(form, reserve)))
 
 
 def test_a_smaller_epsilon_for_the_same_error_is_named() -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from shuffledp.cells.report_size import EXACT
 from shuffledp.engines.spark.rates import measure
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import show
@@ -53,6 +54,8 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
     plan: Plan[Any] | None = None
     try:
         plan = plan_of(form, cell="bounded")
+        if pure and plan.padding != EXACT:
+            plan = _without_exception(form, plan)
         yield {"plan": _shown(form, plan), "final": pure}
     except PlanningError as error:
         if pure:
@@ -71,6 +74,16 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
     smaller = smaller_epsilon(form)
     if smaller is not None:
         yield {"smaller": {"epsilon": show(smaller.epsilon), "messages": smaller.report_size}}
+
+
+def _without_exception(form: Form, plan: Plan[Any]) -> Plan[Any]:
+    """A plan with another kind of noise whose reports never overflow; if there is none, the given
+    one, which then gets a warning."""
+    try:
+        other = plan_of(form)
+    except PlanningError:
+        return plan
+    return other if other.padding == EXACT else plan
 
 
 def _cheaper(form: Form, plan: Plan[Any] | None) -> Plan[Any]:
