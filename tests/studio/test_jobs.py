@@ -37,6 +37,7 @@ from shuffledp.studio.words import (
 )
 from shuffledp.studio.worker import answers
 from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.results import result_lines
 
 FORM: dict[str, Any] = {
     "question": "count",
@@ -534,6 +535,20 @@ def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
     _, *offered = items("plan", form=one_message, rates=RATES)
     assert "messages" in offered[0]["suggestion"]["set"]
     assert plan_of({**one_message, **offered[0]["suggestion"]["set"]}).report_size > 1
+
+
+def test_a_batch_in_which_no_word_is_found_can_be_shown(tmp_path: Path) -> None:
+    form = {**FORM, "question": "heavy-hitters", "find": "error", "users": "2000", "epsilon": "4"}
+    plan = quick_plan(form, 2000)
+    result = plan.run([f"word{place}" for place in range(2000)]).to_dict()
+    assert result_lines(result) == []
+    one = {"number": 1, "reports": 2000, "implausible": False, "anomaly": 0.0, "result": result}
+    text, key = plan_json(plan), KeyFolder(tmp_path).new().public
+    task = make_task(text, key, Purpose(), publish_noise=False, shuffler="http://127.0.0.1:1")
+    found = Collected([one], False, text, task, form)
+    assert "No answer was frequent enough" in public_page(ASKED, found)
+    for kind in EXPORTS:
+        assert EXPORTS[kind][1]({"collected": True}, found), kind
 
 
 def test_every_file_of_a_trial_says_so() -> None:
