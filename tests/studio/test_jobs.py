@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 import shuffledp
+from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.cautions import cautions, smaller_epsilon
@@ -25,9 +26,9 @@ from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
 from shuffledp.studio.jobs import JOBS, plan_json
 from shuffledp.studio.public_page import public_page
-from shuffledp.studio.questions import QUESTIONS, plan_of, reach_of
+from shuffledp.studio.questions import QUESTIONS, plan_of, quick_plan, reach_of
 from shuffledp.studio.report import TRIAL, Written, report_page
-from shuffledp.studio.running import Collected
+from shuffledp.studio.running import Collected, given_values
 from shuffledp.studio.words import (
     accuracy_sentence,
     certificate_rows,
@@ -38,6 +39,7 @@ from shuffledp.studio.words import (
 )
 from shuffledp.studio.worker import answers
 from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.results import result_lines
 
 FORM: dict[str, Any] = {
     "question": "count",
@@ -384,6 +386,17 @@ def test_what_is_hard_to_defend_is_said() -> None:
     assert cautions(total, plan_of(total, "bounded")) == []
 
 
+@pytest.mark.parametrize("error", ["200", "60"])
+def test_a_plan_without_exception_is_found_or_the_exception_is_warned_of(error: str) -> None:
+    form = {**FORM, "question": "histogram", "users": "3000", "error": error, "pure": True}
+    form |= {"labels": list("abcde"), "by_group": True, "groups": ["women", "men", "other"]}
+    first = next(JOBS["plan"](form, RATES))["plan"]
+    exception = "2⁻⁶⁴" in str(first["sentences"])
+    assert exception == ("keeps ε except" in str(first["cautions"]))
+    reserve = plan_of({**form, "error": "200"}, "bounded")
+    assert (reserve.padding != EXACT) == ("keeps ε except" in str(cautions(form, reserve)))
+
+
 def test_a_smaller_epsilon_for_the_same_error_is_named() -> None:
     loose = {**FORM, "error": "50"}
     *_, last = items("plan", form=loose, rates=RATES)
@@ -481,6 +494,32 @@ def test_the_page_for_the_public_is_escaped_and_drawn_on_a_fixed_scale(tmp_path:
         public_page(ASKED, found._replace(results=[]))
 
 
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_simulated_people_answer_every_question_also_by_group(question: str) -> None:
+    """The values of a trial are what devices take, one by one; dates, too."""
+    form = {**FORM, "question": question, "users": "40", "error": "30", "epsilon": "4"}
+    forms = [{**form, **ROUGH.get(question, {})}]
+    if QUESTIONS[question].groupable:
+        forms.append({**forms[0], "by_group": True, "groups": ["women", "men"]})
+    if question == "quantiles":
+        forms.append({**forms[0], "low": "2026-01-01", "high": "2026-12-31", "error": "300"})
+    for one in forms:
+        protocol = quick_plan(one, int(one["users"])).protocol
+        values = given_values(protocol, protocol.sample_values(7))
+        assert len([protocol.one_value(value) for value in values]) == 7
+
+
+ROUGH = {
+    "real-sum": {"error": "300"},
+    "integer-sum": {"error": "90"},
+    "mean": {"error": "8"},
+    "quantiles": {"error": "9"},
+    "frequencies": {"error": "300"},
+    "heavy-hitters": {"find": "error", "users": "2000"},
+}
+"""Targets that are planned quickly."""
+
+
 def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
     file = tmp_path / "words.csv"
     words = ["sun"] * 1500 + ["rain"] * 900 + [f"word{place}" for place in range(60)]
@@ -497,6 +536,24 @@ def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
     why, *offered = items("plan", form=few, rates=RATES)
     assert "No word would be found" in why["impossible"]
     assert any("people" in one["suggestion"]["label"] for one in offered)
+    one_message = {**form, "messages": "1", "pure": True}
+    _, *offered = items("plan", form=one_message, rates=RATES)
+    assert "messages" in offered[0]["suggestion"]["set"]
+    assert plan_of({**one_message, **offered[0]["suggestion"]["set"]}).report_size > 1
+
+
+def test_a_batch_in_which_no_word_is_found_can_be_shown(tmp_path: Path) -> None:
+    form = {**FORM, "question": "heavy-hitters", "find": "error", "users": "2000", "epsilon": "4"}
+    plan = quick_plan(form, 2000)
+    result = plan.run([f"word{place}" for place in range(2000)]).to_dict()
+    assert result_lines(result) == []
+    one = {"number": 1, "reports": 2000, "implausible": False, "anomaly": 0.0, "result": result}
+    text, key = plan_json(plan), KeyFolder(tmp_path).new().public
+    task = make_task(text, key, Purpose(), publish_noise=False, shuffler="http://127.0.0.1:1")
+    found = Collected([one], False, text, task, form)
+    assert "No answer was frequent enough" in public_page(ASKED, found)
+    for kind in EXPORTS:
+        assert EXPORTS[kind][1]({"collected": True}, found), kind
 
 
 def test_every_file_of_a_trial_says_so() -> None:

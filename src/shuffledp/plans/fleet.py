@@ -126,7 +126,7 @@ def fleet(
     n = whole(users or plan.expected, "users")
     messages = n * report_size
     steps = (
-        Step("shuffler: bring into order", messages, messages / rates.ordered),
+        Step("shuffler: shuffle", messages, messages / rates.ordered),
         Step("analyzer: open and count", messages, messages / rates.opened),
         Step("or: tally rows in the clear", n, n / rates.tallied),
     )

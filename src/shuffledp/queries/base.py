@@ -98,8 +98,8 @@ class StudioWords:
     """Targets of plans that show what is possible, smallest error first; None for the defaults."""
     without: tuple[str, ...] = ()
     """Arguments of the planner that the form leaves at their defaults."""
-    secret: str = "you gave a certain answer"
-    """What someone may suspect about you, for the sentence about ε."""
+    secret: str = "you gave a particular answer"
+    """What someone may suspect of you, for the sentence about ε."""
     finds_words: bool = False
     """Whether the result says which answers there are."""
     of_one: str = "sum"

@@ -76,7 +76,7 @@ def answer_lines(form: Form, published: Mapping[str, Any]) -> list[ResultLine]:
     """The numbers of a published batch as the question asks for them: a mean is a sum divided by
     the number of people, and a single number is called by what it is."""
     question, lines = question_of(form), result_lines(published["result"])
-    if len(lines) > 1 or groups_of(form):
+    if len(lines) != 1 or groups_of(form):  # of words, none may be found
         return lines
     if question.words.of_one == "mean":
         (line,), scale = lines, question.scale(form, published["reports"])

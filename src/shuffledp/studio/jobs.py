@@ -97,7 +97,9 @@ def _better(form: Form, one: Plan[Any], other: Plan[Any]) -> bool:
 def _impossible(form: Form, error: PlanningError) -> Iterator[Item]:
     """Why there is no such plan, then each target that can be reached."""
     why = str(error)
-    if form["find"] == "messages":
+    if form["find"] != "messages":
+        why += " These targets can be reached:"
+    else:
         why = (
             f"No plan with ε = {show(epsilon_of(form))} is as accurate as that for "
             f"{users_of(form):,} people. These targets can be reached:"

@@ -4,6 +4,7 @@ to batch, and how it was protected. A ZIP archive has the page and its files bes
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -24,7 +25,7 @@ from shuffledp.studio.words import epsilon_sentence, people_sentence, short
 from shuffledp.tasks.results import ResultLine
 
 PAGE = "index.html"
-MOST_TRENDS = 24
+MOST_TRENDS, MOST_TICKS = 24, 4
 LEFT, WIDTH = 2.0, 96.0
 """Where pictures begin, and how wide they are, in per cent."""
 _PAGES = templates("shuffledp.studio")
@@ -129,6 +130,7 @@ def public_page(asked: Mapping[str, Any], collected: Collected, files: Sequence[
         trends=_trends(rows) if len(results) > 1 else {},
         whens=[when(batch) for batch in results],
         every="batch" if task.series is None else task.series.every,
+        every_tick=math.ceil(len(results) / MOST_TICKS),
         spread=lambda at: f"{LEFT + WIDTH * (at + 0.5) / len(results):.2f}",
         operators=task.operators,
         promises=[epsilon_sentence(plan.epsilon, plan.padding), people_sentence(plan)],

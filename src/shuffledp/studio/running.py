@@ -18,6 +18,8 @@ import numpy as np
 
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.protocols.base import Protocol
+from shuffledp.queries.by_group.protocol import ByGroupProtocol
 from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import Servers, local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX
@@ -101,7 +103,8 @@ class Trial:
             for number, batch in enumerate(batches):  # in turn: the truth of each is known
                 of_batch = replace(servers, folder=servers.folder / f"batch-{number}")
                 some = tokens[number * len(batch) : (number + 1) * len(batch)]
-                send_all(of_batch, task, batch.tolist(), some, lambda _: None, before)
+                given = given_values(task.protocol, batch)
+                send_all(of_batch, task, given, some, lambda _: None, before)
         except Stopped:
             pass
         except ShuffleDPError as error:
@@ -116,6 +119,14 @@ class Trial:
             self._stack.close()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def given_values(protocol: Protocol[Any], values: Any) -> list[Any]:
+    """The values of simulated people as devices are given them: groups by their names."""
+    if isinstance(protocol, ByGroupProtocol):
+        return [(protocol.labels[group], number) for group, number in values.tolist()]
+    found: list[Any] = values.tolist()
+    return found
 
 
 class Collected(NamedTuple):

@@ -29,7 +29,9 @@ from shuffledp.studio.words import short
 Item = dict[str, Any]
 MOST_STEPS = 5
 LARGEST_EPSILON = 8
-MOST_TIMES_THE_PEOPLE = 1000
+MOST_TIMES_AS_MANY = 1000
+MORE = {"messages": "send {} messages", "epsilon": "use ε = {}", "users": "ask {} people"}
+"""What helps where a number of messages is given that is too small: fields and their buttons."""
 MARGIN = 1.02
 """The least error is found by a search, so that the target offered is a little above it."""
 
@@ -59,7 +61,7 @@ def _more(form: Form) -> Iterator[Item]:
     if "messages" in question_of(form).finds(form):
         yield {"label": "let the studio choose the number of messages", "set": {"find": "messages"}}
         return
-    for field, label in (("epsilon", "use ε = {}"), ("users", "ask {} people")):
+    for field, label in MORE.items():
         if (found := _doubled(form, field)) is not None:
             yield {"label": label.format(f"{found:,}"), "set": {field: str(found)}}
 
@@ -67,7 +69,7 @@ def _more(form: Form) -> Iterator[Item]:
 def _doubled(form: Form, field: str) -> int | None:
     """The first number, of those that double, with which there is a plan."""
     value = math.ceil(number(form, field))
-    most = LARGEST_EPSILON if field == "epsilon" else MOST_TIMES_THE_PEOPLE * value
+    most = LARGEST_EPSILON if field == "epsilon" else MOST_TIMES_AS_MANY * value
     while (value := 2 * value) <= most:
         with suppress(PlanningError):
             quick_plan({**form, field: str(value)}, users_of({**form, field: str(value)}))
@@ -110,7 +112,7 @@ def _scaled(form: Form, start: Fraction, plan: Callable[[Fraction], Plan[Any]]) 
 def _people(form: Form) -> int | None:
     """About the least number of people with whom the error is kept."""
     often, users = float(confidence_of(form)), users_of(form)
-    most = MOST_TIMES_THE_PEOPLE * users
+    most = MOST_TIMES_AS_MANY * users
     for _ in range(MOST_STEPS):
         more = {**form, "users": str(users)}
         try:

@@ -117,10 +117,7 @@ def found_sentences(plan: Plan[Any]) -> list[str]:
 
 def people_sentence(plan: Plan[Any]) -> str:
     """For how many people the privacy guarantee holds, in one sentence."""
-    return (
-        f"Everybody's answer is protected if at least {plan.users:,} honest people take part, "
-        "however many there are."
-    )
+    return f"Everybody's answer is protected if at least {plan.users:,} honest people take part."
 
 
 def fake_clients_sentences(plan: Plan[Any]) -> list[str]:

@@ -58,7 +58,7 @@ def most_messages(given: ExactNumber | None) -> int | None:
     ),
     result_json={"buckets": Listing(BUCKET, 0, MOST_CANDIDATES)},
     studio=StudioWords(
-        asks="how many people give some of very many possible answers",
+        asks="how many people give certain answers",
         about="the number of people for each answer looked for",
         finds=("messages", "error"),
         condition="unless a frequent answer shares its buckets",

@@ -65,7 +65,7 @@ def plan_heavy_hitters(
     )
     if protocol.finding(come).least_users(FORECAST_CHARACTERS[0]) > come:
         raise PlanningError(
-            "No word would be found, not even one that everyone has; use more users, a larger "
+            "No word would be found, not even one that everyone gives; use more users, a larger "
             "epsilon or more messages."
         )
     return Plan.of(

@@ -48,12 +48,12 @@ RANDOM_LETTERS = 24
     ),
     result_json={"buckets": Listing(WORD, 0, MOST_WORDS)},
     studio=StudioWords(
-        asks="the most frequent words, without a list",
+        asks="the most frequent words",
         about="the number of people for each word found",
         finds=("error",),
         condition="for a word of five small letters that everybody gives (closer for rarer words)",
         curve=tuple({"max_messages": most} for most in (100, 50, 25)),
-        secret="you gave a certain word",
+        secret="you gave a particular word",
         finds_words=True,
     ),
 )

@@ -72,7 +72,7 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
     ),
     result_json={"buckets": Listing(BUCKET_JSON, 2, MOST_BUCKETS)},
     studio=StudioWords(
-        asks="how many people choose each answer",
+        asks="how many choose each answer",
         about="the number of people for each answer",
         without=("domains", "error_at", "heavy"),
     ),

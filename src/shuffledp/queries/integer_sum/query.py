@@ -41,9 +41,9 @@ from shuffledp.queries.records import ESTIMATE, one_cell
     protocol_json=one_cell("integer-sum"),
     result_json=ESTIMATE,
     studio=StudioWords(
-        asks="the sum of whole numbers from 0 on",
+        asks="the sum of whole numbers",
         about="the sum",
-        secret="your number is a certain one",
+        secret="you have a particular number",
     ),
 )
 class IntegerSumQuery(GroupableQuery):

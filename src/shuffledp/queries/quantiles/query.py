@@ -75,11 +75,11 @@ BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
     },
     result_json_optional={"unit": SHORT},
     studio=StudioWords(
-        asks="the median and other quantiles of numbers",
+        asks="the median and other quantiles",
         about="the median",
         whole=False,
         condition="if values are spread evenly over the range (closer where they are denser)",
-        secret="your value is a certain one",
+        secret="you have a particular value",
         of_one="value",
         finds=("messages",),
         without=("points",),

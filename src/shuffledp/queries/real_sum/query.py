@@ -67,7 +67,7 @@ Bounds = tuple[ExactNumber, ExactNumber]
         asks="the sum of any numbers within a range",
         about="the sum",
         whole=False,
-        secret="your number is a certain one",
+        secret="you have a particular number",
     ),
 )
 class RealSumQuery(GroupableQuery):
@@ -169,7 +169,7 @@ class RealSumQuery(GroupableQuery):
         asks="the mean of any numbers within a range",
         about="the mean",
         whole=False,
-        secret="your number is a certain one",
+        secret="you have a particular number",
         of_one="mean",
     ),
 )

@@ -239,7 +239,7 @@ export function drawBars(place, { edges, measured, expected }) {
   const W = widthOf(place), H = 240, left = 20, right = W - 20, top = 8, bottom = 205;
   const x = linearScale(edges[0], edges.at(-1), left, right);
   const y = linearScale(0, Math.max(...measured, ...expected) * 1.05, bottom, top);
-  const svg = canvas(W, H, 'How often each error came, beside its exact law');
+  const svg = canvas(W, H, 'How often each error occurred, and its exact distribution');
   let path = '';
   measured.forEach((share, at) => {
     const a = x(edges[at]), b = x(edges[at + 1]);

@@ -123,7 +123,8 @@ function showState(found) {
 
 function showResults(found, lines) {
   if (!lines.length) {
-    at('results-table').textContent = 'No result is published yet.';
+    at('results-table').textContent = found.results.length
+      ? 'A batch is published, but no answer was frequent enough to be found.' : 'No result is published yet.';
     at('results-chart').replaceChildren();
     at('results-note').textContent = '';
   } else {
@@ -136,7 +137,7 @@ function showResults(found, lines) {
     at('results-note').textContent = 'Estimates are published as they are: noise can make one negative, or larger than the number of people. Cutting it off would make averages wrong.';
   }
   for (const button of document.querySelectorAll('[data-export]')) {
-    button.disabled = !lines.length && !['task.json', 'report.html'].includes(button.dataset.export);
+    button.disabled = !found.results.length && !['task.json', 'report.html'].includes(button.dataset.export);
   }
 }
 

@@ -219,7 +219,7 @@ async function askPlan() {
 }
 
 function smallerNote({ epsilon, messages }) {
-  return `With this error ε could be as low as ${epsilon}, at ${messages.toLocaleString('en')} messages per device: more privacy for the same answer, if devices may send so much.`;
+  return `With this error ε could be as low as ${epsilon}, at ${messages.toLocaleString('en')} messages per device: more privacy for the same answer, if your devices can send that many.`;
 }
 
 // Only for those who look: it takes long.

@@ -143,7 +143,7 @@ function verdict(lines) {
 function drawRuns(runs, ready, names) {
   at('runs-figure').hidden = false;
   if (ready.truth.length === 1) {
-    at('runs-title').textContent = 'Every line is one run: its estimate and interval. The upright line is the truth; red intervals miss it';
+    at('runs-title').textContent = 'Every line is one run: its estimate and interval. The vertical line is the truth; red intervals miss it';
     drawIntervals(at('runs-chart'), runs.map((run) => run[0]), { truth: ready.truth[0],
       label: `Intervals of ${runs.length} runs beside the truth` });
   } else {
@@ -167,7 +167,7 @@ function finish(summary, ready, runs) {
   if (!many) {
     lines.push(`Truth: ${short(ready.truth[0])}. First run: ${short(first[0][0])}, interval ${short(first[0][1])} to ${short(first[0][2])}.`);
   }
-  lines.push(`${held.toLocaleString('en')} of ${all.toLocaleString('en')} intervals hold the truth (${short(100 * summary.coverage)} %; promised: at least ${short(100 * summary.promised)} %, up to chance).`);
+  lines.push(`${held.toLocaleString('en')} of ${all.toLocaleString('en')} intervals contain the truth (${short(100 * summary.coverage)} %; promised: at least ${short(100 * summary.promised)} %, up to chance).`);
   if (at('question').value !== 'quantiles') {
     lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ±${short(summary.within.error)} of the truth (forecast for ${ready.users.toLocaleString('en')} people: ${short(100 * summary.promised)} %).`);
   }
@@ -184,7 +184,7 @@ function finish(summary, ready, runs) {
   drawRuns(runs, ready, summary.names);
   at('bars-figure').hidden = !summary.bars && !many;
   if (summary.bars) {
-    at('bars-title').textContent = 'How often each error came (bars), beside the exact law (line)';
+    at('bars-title').textContent = 'How often each error occurred (bars) and its exact distribution (line)';
     drawBars(at('bars-chart'), summary.bars);
   } else if (many) {
     at('bars-title').textContent = 'The same run, estimate − truth: an interval that does not reach 0 misses the truth';
@@ -193,7 +193,7 @@ function finish(summary, ready, runs) {
       { truth: 0, label: 'Errors of the last run', names: there.map((row) => summary.names[row]) });
   }
   table(at('rehearse-table'), [['What'], ['Truth', true], ['Last estimate', true], ['Interval', true],
-    ['Error (RMSE)', true], ['Intervals that hold', true]],
+    ['Error (RMSE)', true], ['Contain the truth', true]],
   summary.names.map((name, row) => {
     const [value, low, high] = runs.at(-1)[row];
     return [name, short(ready.truth[row]), ...(value === null ? ['not found', ''] : [short(value), `${short(low)} … ${short(high)}`]),
