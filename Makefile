@@ -4,10 +4,11 @@ DIST := build/dist-env/bin
 EXTRAS := frames,plot
 ALL := all,docs,test
 # Three minutes of unit tests on two cores: something of every layer below the service, no long search for plans.
-DEV_TESTS := tests/numbers tests/release tests/tasks \
+DEV_TESTS := tests/numbers tests/release \
+	$(addprefix tests/tasks/test_,blind_rsa.py keys.py merkle.py oblivious.py ordering.py reports.py sparse_tasks.py) \
 	$(addprefix tests/cells/test_,paper_cell.py bounded_proof.py shared_proof.py sparse_proof.py by_value_oracle.py kept.py) \
 	$(addprefix tests/plans/test_,certificate.py frequency_plans.py shared_certificates.py) \
-	$(addprefix tests/queries/test_,calls.py options.py query_classes.py results.py silently_wrong.py words.py wrong_or_refused.py)
+	$(addprefix tests/queries/test_,hashing.py options.py query_classes.py report_size.py words.py)
 PAGES := src/shuffledp/service/pages/client
 
 unexport PYTHONDONTWRITEBYTECODE  # servers of the tests would compile the package at every start

@@ -6,9 +6,12 @@ import importlib
 import json
 import re
 import runpy
+import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +157,40 @@ def test_the_readme_of_the_index_has_no_link_into_the_checkout(
     assert not relative.search(given["long_description"])
     assert relative.search((ROOT / "README.md").read_text("utf-8"))
     assert f"{PROJECT['urls']['Repository']}/blob/main/docs/" in given["long_description"]
+
+
+LIGHT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in set(sys.argv[1].split(",")):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+import pytest
+sys.exit(pytest.main(["--collect-only", "-p", "no:cacheprovider", *sys.argv[2:]]))
+"""
+
+
+def test_the_light_set_up_has_what_its_tests_import() -> None:
+    """`make dev`'s tests are collected where no package that only other extras bring is found."""
+    lock, extras = script("lock"), tuple(PROJECT["optional-dependencies"])
+    others = lock.direct_names(extras) - lock.direct_names(("dev",))
+    away = {
+        module
+        for module, packages in packages_distributions().items()
+        if others & {lock.plain(package) for package in packages}
+    }
+    assert {"pandas", "pyspark", "starlette"} <= away and "httpx2" not in away
+    make = ["make", "--dry-run", "--no-print-directory", "dev"]
+    said = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True)
+    tests = said.stdout.rpartition("-m unit ")[2].split()
+
+    def collect(*files: str) -> int:
+        words = [sys.executable, "-c", LIGHT, ",".join(sorted(away)), *files]
+        return subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode
+
+    assert len(tests) > 10 and collect(*tests) == 0
+    assert collect("tests/queries/test_silently_wrong.py") != 0  # it needs pandas
