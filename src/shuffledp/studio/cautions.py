@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import show
 from shuffledp.plans.checks import SMALLEST_EPSILON
@@ -37,12 +36,6 @@ def cautions(form: Form, plan: Plan[Any]) -> list[str]:
         found.append(
             f"ε = {show(plan.epsilon)} is large: above {LARGE_EPSILON} the guarantee protects a "
             "single person little. Write down why it is needed, or ask for less accuracy."
-        )
-    if form.get("pure") and plan.padding != EXACT:
-        found.append(
-            "This plan keeps ε except with a probability of 2⁻⁶⁴ in each batch. Without that "
-            "exception, reports would be more than twice as long. Ask for a smaller error to get a "
-            "plan without it."
         )
     error, most = reach_of(form, plan), question_of(form).span(form)
     if form["find"] != "error":
