@@ -4,15 +4,18 @@
     ├── InputError              the caller's input is not allowed
     │   ├── ParameterError      ε, a target, a size, a file format … (also a ValueError)
     │   │   └── LedgerBroken    entries of a ledger were edited or removed
-    │   ├── DataError           a column or file cannot be used as it is │   ├── ValueOutOfRange
-    a user's value does not fit the protocol (never says which value) │   └── SeededError
-    seeded randomness where only the operating system's is allowed ├── ShortBatchError         fewer
-    reports than the guarantee needs ├── PlanningError           no parameters reach this target ├──
-    CertificateError        a protocol could not be certified │   ├── PrivacyViolation the
-    inequality fails; carries the witness │   ├── FalseClaim          a certificate claims what does
-    not follow from its parameters │   ├── Undecided           the precision limit was reached first
-    │ └── TooCostly           the time limit was reached first ├── BudgetExceeded a ledger
-    refuses to spend └── MissingExtra            an optional dependency is not installed
+    │   ├── DataError           a column or file cannot be used as it is
+    │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
+    │   └── SeededError         seeded randomness where only the operating system's is allowed
+    ├── ShortBatchError         fewer reports than the guarantee needs
+    ├── PlanningError           no parameters reach this target; says why
+    ├── CertificateError        a protocol could not be certified
+    │   ├── PrivacyViolation    the inequality fails; carries the witness
+    │   ├── FalseClaim          a certificate claims what does not follow from its parameters
+    │   ├── Undecided           the precision limit was reached first
+    │   └── TooCostly           the time limit was reached first
+    ├── BudgetExceeded          a ledger refuses to spend
+    └── MissingExtra            an optional dependency is not installed
 
 Every message says what was wrong, what is allowed and what to do, in one sentence, and never shows
 a user's value.

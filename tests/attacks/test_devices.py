@@ -90,7 +90,7 @@ def test_sixty_tasks_for_one_user_get_nothing(
 @pytest.mark.attack("epsilon = 20 with n = 1")
 def test_a_task_that_gives_the_value_away_is_refused(make_task: MakeTask, tmp_path: Path) -> None:
     shuffler = Shuffler()
-    with pytest.raises(PolicyRefused, match="ε = 20 and this device allows 2"):
+    with pytest.raises(PolicyRefused, match="ε = 20, but this device allows 2"):
         shuffler.client(make_task(users=1, epsilon=20), tmp_path).send(1)
     with pytest.raises(PolicyRefused, match="ε = 20"):
         shuffler.client(make_task(users=100, epsilon=20), tmp_path).send(1)

@@ -104,7 +104,7 @@ def test_the_page_is_up_to_date() -> None:
         assert figures.marked(page, name) == block, "run: python scripts/figures.py --tables"
 
 
-def test_large_domains_by_sparse_histograms_beside_local_hashing() -> None:
+def test_sparse_histograms_compared_with_local_hashing_on_large_domains() -> None:
     """docs/baselines.md, "Large domains": pure, and below what local protocols err at worst."""
     table = compare("histogram", Setting.of(10**6, 1, "1e-6", 10**6))
     few, many, hashing, hadamard, lwy22 = (

@@ -122,7 +122,7 @@ def project(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_packed_file_holds_everything_and_its_types_are_right(packed: Path) -> None:
+def test_the_packed_file_is_complete_and_its_types_are_right(packed: Path) -> None:
     with tarfile.open(packed) as archive:
         names = {name.removeprefix("package/") for name in archive.getnames()}
     assert {"LICENSE", "README.md", "dist/index.js", "dist/send/worker.js"} <= names

@@ -204,7 +204,7 @@ def test_two_tabs_answer_once(page: Page, browser: Browser, shared: bool) -> Non
     assert sorted(outcomes, key=str) == ([201, "answered"] if shared else [201, 201])
 
 
-def test_every_value_gives_a_body_of_one_size_also_from_a_worker(
+def test_bodies_have_one_size_for_every_value_even_from_a_worker(
     page: Page, browser: Browser
 ) -> None:
     task = page.histogram()

@@ -60,7 +60,7 @@ def test_the_documents_carry_what_a_fresh_build_gives(built: Path) -> None:
         assert (JS.parents[1] / "docs" / "pages" / name).read_bytes() == fresh, name
 
 
-def test_versions_are_exact_and_the_lock_holds_no_addresses() -> None:
+def test_versions_are_exact_and_the_lock_has_no_addresses() -> None:
     lock, package = ((JS / f"package{kind}.json").read_text("utf-8") for kind in ("-lock", ""))
     assert "://" not in lock and "resolved" not in lock
     assert (JS / "LICENSE").read_bytes() == (JS.parents[1] / "LICENSE").read_bytes()

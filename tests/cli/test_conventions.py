@@ -123,7 +123,7 @@ def test_plans_and_tasks_through_pipes(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["key.json", "keys"]
 
 
-def test_a_refuted_certificate_has_an_exit_code_of_its_own(
+def test_a_refuted_certificate_has_its_own_exit_code(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "plan.json"

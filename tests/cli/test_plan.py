@@ -79,14 +79,14 @@ def test_a_certificate_with_something_unknown_in_it_is_refused(
     assert code == 2 and "does not know" in err and not out
 
 
-def test_the_printed_recipe_stands_beside(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_shows_the_printed_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "plan", "count", "--users", "1e6", "--epsilon", "0.1", "-v")
     assert "erratum 3" in out
     _, out, _ = run(capsys, "plan", "count", "--users", "900", "--epsilon", "0.01", "-v")
     assert "erratum 4" in out
 
 
-def test_a_file_that_is_no_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_that_is_not_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("{")
     code, _, err = run(capsys, "verify", str(path))

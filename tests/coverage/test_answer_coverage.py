@@ -60,7 +60,7 @@ def test_all_cases_of_a_query_together(query: str) -> None:
     assert narrow < LEAST - chance <= held
 
 
-def test_twin_estimates_beside_the_truth_are_rejected() -> None:
+def test_twin_biased_estimates_are_rejected() -> None:
     found = measured(SHORT[0])
     beside = Measured(
         truth=found.truth + found.rmses.mean(),

@@ -60,7 +60,9 @@ def test_every_package_with_compiled_code_has_a_notice(packages: dict[str, Distr
     assert not problems((ROOT / "NOTICES.md").read_text("utf-8"), packages)
 
 
-def test_what_the_image_holds_is_in_the_first_table(packages: dict[str, Distribution]) -> None:
+def test_the_contents_of_the_image_are_in_the_first_table(
+    packages: dict[str, Distribution],
+) -> None:
     text = (ROOT / "NOTICES.md").read_text("utf-8").split("## Other extras")[0]
     held = script("sbom").inventory(IMAGE).packages
     assert not problems(text, held)

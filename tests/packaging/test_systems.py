@@ -188,7 +188,7 @@ def test_locks_are_exclusive_between_programs(tmp_path: Path) -> None:
     assert found[1] != ([0] * 4, "40")
 
 
-def test_a_program_that_is_killed_gives_its_lock_back(tmp_path: Path) -> None:
+def test_a_killed_program_releases_its_lock(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom shuffledp.documents.files import lock\n"
         "with lock(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"

@@ -152,7 +152,7 @@ def test_the_best_is_the_cheaper_of_both(name: str, padded: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("padded", [False, True])
-def test_the_least_error_for_so_many_messages(
+def test_the_least_error_for_a_number_of_messages(
     make: Planner, arguments: tuple[Any, ...], messages: int, padded: bool
 ) -> None:
     messages = 2 * messages if padded else messages

@@ -76,7 +76,7 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("epsilon", "overhead", "users", "most"), COUNTS)
-def test_counts_within_their_error_and_at_most_so_many_messages(
+def test_counts_keep_their_error_and_their_number_of_messages(
     epsilon: str, overhead: str, users: int, most: int
 ) -> None:
     cell, mse = planned(epsilon, overhead, users)

@@ -99,7 +99,7 @@ def test_brute_force_over_every_mix_of_more_users() -> None:
     st.fractions(F(1, 4), F(3)),
     st.fractions(F(1, 10), F(9, 10)),
 )
-def test_whatever_is_certified_is_private(
+def test_every_certified_protocol_is_private(
     largest: int,
     stand_in: int,
     pairs: int,
@@ -243,7 +243,7 @@ def test_a_claim_that_does_not_follow_is_refused(field: str, value: object) -> N
         {"format": "shuffledp certificate 2", "protocol": {"query": "x"}},
     ],
 )
-def test_what_is_no_certificate_is_refused(bad: object) -> None:
+def test_an_invalid_certificate_is_refused(bad: object) -> None:
     with pytest.raises(ParameterError):
         verify(bad)
 

@@ -105,7 +105,7 @@ def test_surplus_users_are_planned_for() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [float("nan"), float("inf"), 0, -1, True, "abc", None])
-def test_what_is_no_epsilon(epsilon: object) -> None:
+def test_an_invalid_epsilon_is_refused(epsilon: object) -> None:
     plan_count(1000, 1)  # a plan for 1 must not be found again for True
     with pytest.raises(ParameterError):
         plan_count(1000, epsilon)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_targets_out_of_reach_say_why(aim: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("users", [0, -5, 1.5, 10**14, "x"])
-def test_what_is_no_number_of_users(users: object) -> None:
+def test_an_invalid_number_of_users_is_refused(users: object) -> None:
     with pytest.raises(ParameterError):
         plan_count(users, 1)  # type: ignore[arg-type]
 

@@ -116,7 +116,7 @@ def test_devices_get_cosignatures_with_the_proof(tmp_path: Path) -> None:
     )
     ClientPolicy(witnesses=both, least_witnesses=2).check_witnesses(proof)
     stranger = VerifierKey("stranger.example", COSIGNATURE, SigningKey(b"\x23" * 32).public)
-    with pytest.raises(ProofError, match="asks for 3"):
+    with pytest.raises(ProofError, match="requires 3"):
         ClientPolicy(witnesses=(*both, str(stranger)), least_witnesses=3).check_witnesses(proof)
 
 

@@ -54,7 +54,7 @@ def test_a_batch_becomes_a_result(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_every_report_is_equally_long_and_holds_numbers_of_buckets(
+def test_every_report_is_equally_long_and_contains_bucket_numbers(
     tmp_path: Path, name: str
 ) -> None:
     task = task_of(Trio(tmp_path), PLANS[name])

@@ -141,7 +141,7 @@ def test_one_request_per_enrolment_and_task_is_answered_however_often(tmp_path: 
 
 
 @pytest.mark.attack("one enrolment that asks many times at once")
-def test_many_requests_of_one_enrolment_at_once_give_one_token(tmp_path: Path) -> None:
+def test_many_concurrent_requests_of_one_enrolment_get_one_token(tmp_path: Path) -> None:
     async def run() -> None:
         async with everything(tmp_path) as party:
             task = party.task()

@@ -47,7 +47,7 @@ def test_a_batch_becomes_a_result(tmp_path: Path, noise: str, top_up: str) -> No
     asyncio.run(walk())
 
 
-def test_every_report_is_equally_long_and_holds_numbers_of_buckets(tmp_path: Path) -> None:
+def test_every_report_is_equally_long_and_contains_bucket_numbers(tmp_path: Path) -> None:
     task = task_of(Trio(tmp_path))
     assert task.padding == "exact"
     sizes = {len(encrypt_report(task, drink)) for drink in ("tea", "milk", "water")}

@@ -77,7 +77,7 @@ def test_a_series_beyond_the_budget_is_refused(
     assert "1 to 1,000 tasks" in capsys.readouterr().err
 
 
-def test_every_task_of_a_series_has_an_issuer_key_of_its_own(
+def test_every_task_of_a_series_has_its_own_issuer_key(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The issuer gives a key to one task: a series with one key could not be registered."""

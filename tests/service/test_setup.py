@@ -98,7 +98,7 @@ def test_every_role_can_be_set_up_alone(tmp_path: Path, roles: tuple[str, ...]) 
         load_config(folder.path / "service.toml", ROLE_CONFIGS[folder.server], environ)
 
 
-def test_an_introduction_holds_no_secret_and_secrets_are_private(tmp_path: Path) -> None:
+def test_an_introduction_has_no_secrets_and_secrets_are_private(tmp_path: Path) -> None:
     for name, roles in (("one", ("shuffler",)), ("two", ("analyzer", "collector"))):
         folder = made(tmp_path / name, *roles)
         public = (folder.path / "introduction.json").read_text("utf-8")

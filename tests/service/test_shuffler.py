@@ -242,7 +242,7 @@ def test_damaged_uploads_are_refused_with_a_reason(tmp_path: Path) -> None:
     walk_with(tmp_path, None, walk)
 
 
-def test_too_many_at_once_are_told_to_come_back(tmp_path: Path) -> None:
+def test_too_many_at_once_must_retry_later(tmp_path: Path) -> None:
     async def walk(trio: Trio) -> None:
         task = trio.task()
         await trio.register(task)

@@ -112,7 +112,7 @@ def test_a_changed_token_is_not_valid(place: int) -> None:
     assert not TaskToken(bytes(raw[:98]), bytes(raw[98:])).valid(key, b"asked")
 
 
-def test_a_signature_plus_the_modulus_is_no_second_token() -> None:
+def test_a_signature_plus_the_modulus_is_not_a_second_token() -> None:
     """Nor can one token be written in two ways, so that it would count twice."""
     _, key = example()
     _, token = fresh()
@@ -137,7 +137,7 @@ def test_the_issuer_signs_blinded_messages_only(blinded: bytes) -> None:
         example()[0].sign(blinded)
 
 
-def test_an_answer_that_is_no_signature_is_refused() -> None:
+def test_an_invalid_signature_is_refused() -> None:
     private, key = example()
     request = TokenRequest.make(key, b"asked")
     answer = bytearray(private.sign(request.blinded))

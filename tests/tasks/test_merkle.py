@@ -102,7 +102,7 @@ def test_every_path_shows_its_own_and_nothing_else(
         assert not extends(first, old, size, root, steps[:at])
 
 
-def test_a_forked_tree_is_no_continuation() -> None:
+def test_a_forked_tree_does_not_extend_the_log() -> None:
     """Two lists that differ in one early entry: no honest path joins them."""
     entries = [bytes([number]) for number in range(20)]
     forked = MerkleTree([*entries[:5], b"another", *entries[6:]])

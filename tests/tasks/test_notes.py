@@ -139,7 +139,7 @@ def test_forged_and_moved_signatures_are_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 255, 256, 257, 600])
-def test_tiles_give_the_tree_back(size: int) -> None:
+def test_tiles_reproduce_the_tree(size: int) -> None:
     """A reader who has the tiles alone computes the root."""
     entries = [number.to_bytes(4, "big") for number in range(size)]
     tree = MerkleTree(entries)

@@ -180,7 +180,7 @@ def test_the_limits_of_proofs_are_those_of_the_javascript_client() -> None:
         assert wanted in (sources / file).read_text()
 
 
-def test_reports_of_exact_padding_hold_whatever_a_user_can_send(tmp_path: Path) -> None:
+def test_exact_padding_fits_everything_a_user_can_send(tmp_path: Path) -> None:
     trio = Trio(tmp_path)
     exact = trio.task(cell="bounded")
     assert exact.padding == "exact"
@@ -203,7 +203,7 @@ def test_reports_of_exact_padding_hold_whatever_a_user_can_send(tmp_path: Path) 
         max_leaves=10,
     )
 )
-def test_other_json_is_no_task(data: Any) -> None:
+def test_other_json_is_not_a_task(data: Any) -> None:
     with pytest.raises(TaskError):
         task_from_json(json.dumps(data))
 

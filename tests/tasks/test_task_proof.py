@@ -25,7 +25,7 @@ def task(tmp_path: Path) -> Task:
     return Trio(tmp_path).task()
 
 
-def test_an_honest_proof_holds_and_reads_as_it_was_written(task: Task) -> None:
+def test_an_honest_proof_is_valid_and_survives_a_round_trip(task: Task) -> None:
     for others in ((), OTHER_ENTRIES, [bytes([number]) for number in range(100)]):
         proof = proof_of(task, entries=others)
         proof.check(task.id)

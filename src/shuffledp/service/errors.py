@@ -4,11 +4,12 @@ ShuffleDPError
 └── ServiceError
     ├── AlreadyAnswered       this device already has a report for this task
     ├── PolicyRefused         the task asks for more than this device agrees to; nothing was sent
-    ├── DeviceRecordLost      the record of what this device spent is lost; nothing was sent ├──
-    Unreachable           no answer; the encrypted report is stored and can be sent again │   └──
-    UntrustedServer   the server's TLS certificate is not trusted ├── Refused               the
-    other side refused, with its reason ├── ConfigError           the configuration is incomplete or
-    contradicts itself └── StorageUnavailable    nothing was stored; try again later
+    ├── DeviceRecordLost      the record of what this device spent is lost; nothing was sent
+    ├── Unreachable           no answer; the encrypted report is stored and can be sent again
+    │   └── UntrustedServer   the server's TLS certificate is not trusted
+    ├── Refused               the other side refused, with its reason
+    ├── ConfigError           the configuration is incomplete or contradicts itself
+    └── StorageUnavailable    nothing was stored; try again later
         └── KeyTaken          … because another process stored one of the keys first
 """
 

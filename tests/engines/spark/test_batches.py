@@ -155,7 +155,7 @@ def spoilt_batch(path: Path, reports: list[bytes], task: Task) -> None:
     path.write_bytes(header.to_bytes() + rows.tobytes())
 
 
-def test_opening_gives_the_result_of_one_machine(
+def test_opening_matches_the_result_of_one_machine(
     spark: Any, tmp_path: Path, reports: list[bytes], task: Task, key: PrivateKey
 ) -> None:
     file = tmp_path / "spoilt"

@@ -90,6 +90,6 @@ def test_a_missing_object_is_named_without_credentials(
         ("s3://k:s@bucket/a?x=1&y=2", "s3://bucket/a", "s3://k:s@bucket/a.parts?x=1&y=2"),
     ],
 )
-def test_what_is_shown_of_a_path_and_what_lies_beside_it(path: str, said: str, parts: str) -> None:
+def test_what_errors_show_of_a_path_and_of_its_folder(path: str, said: str, parts: str) -> None:
     assert shown(path) == said
     assert files.beside(path, ".parts") == parts

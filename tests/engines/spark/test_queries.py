@@ -105,7 +105,7 @@ def numbers(result: Any) -> Any:
     raise AssertionError
 
 
-def test_row_by_row_gives_the_same_question(frame: Any) -> None:
+def test_row_by_row_asks_the_same_query(frame: Any) -> None:
     found = cluster.histogram(frame, column="number", epsilon=2, labels=7, per_user=True)
     assert found.users == ROWS
     assert abs(found.values - ROWS / 7).max() < 60
@@ -257,7 +257,7 @@ def test_labels_of_any_domain_on_spark(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"by": ["a", "b"] * 50, "groups_public": True}])
-def test_what_is_no_frame_is_answered_here(asked: dict[str, Any]) -> None:
+def test_other_data_is_answered_on_this_machine(asked: dict[str, Any]) -> None:
     assert cluster.count is shuffledp.count
     assert cluster.count([0, 1] * 50, epsilon=8, **asked).users == 100
 

@@ -22,7 +22,7 @@ from shuffledp.errors import MissingExtra, ShuffleDPError
 
 
 @pytest.mark.parametrize("master", ["lokal[2]", "local[two]", "http://127.0.0.1", "spark://"])
-def test_what_is_no_master(master: str) -> None:
+def test_an_invalid_master_is_refused(master: str) -> None:
     with pytest.raises(ClusterError, match="not a Spark master"):
         cluster.session(master)
 

@@ -70,7 +70,7 @@ def test_no_fault_counts_twice_or_draws_other_noise(story: dict[str, Any], fault
 
 
 @pytest.mark.parametrize("fault", ["fails", "loses its executor"])
-def test_whole_jobs_give_the_same_under_faults(story: dict[str, Any], fault: str) -> None:
+def test_jobs_have_the_same_result_under_faults(story: dict[str, Any], fault: str) -> None:
     calm, trial = story["whole"][""], story["whole"][fault]
     again = {stage for (stage, _), attempts in by_part(trial).items() if len(attempts) > 1}
     assert again == {

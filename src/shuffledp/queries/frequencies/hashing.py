@@ -52,7 +52,7 @@ def checked_candidates(labels: object) -> tuple[Label, ...]:
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if len(names) > MOST_CANDIDATES:
         raise ParameterError(
-            f"At most {MOST_CANDIDATES:,} candidates can be named; ask the result about others."
+            f"At most {MOST_CANDIDATES:,} candidates can be named; look up others in the result."
         )
     types = {type(name) for name in names}
     if not (types <= {str} or types <= {int}):
