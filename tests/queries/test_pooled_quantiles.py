@@ -45,7 +45,7 @@ def test_the_best_cells_of_levels_are_pooled() -> None:
 
 @pytest.mark.parametrize("held", [[3, 1, 0], [0, 4, 0]])
 def test_covariances_are_those_of_the_randomizer(held: list[int]) -> None:
-    cell = plan_histogram(4, 2, 3, cell="pooled").protocol.cell
+    (cell, *_) = plan_histogram(4, 2, 3, cell="pooled").protocol.cells
     assert isinstance(cell, PooledCell)
     group, entropy = PooledBuckets(cell=cell), SeededEntropy(f"covariances {held}")
     tally, users = np.array(held), 4
@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(plan: Plan[QuantilesResult]) -> None:
     for wrong in (Level(4, level.cell, level.down), Level(8, level.cell, level.down / 2)):
         with pytest.raises(ParameterError, match="its own number of buckets"):
             QuantilesProtocol(levels=(wrong,), **shape)
-    sparse = plan_histogram(USERS, 2, BINS, cell="sparse", max_messages=9).protocol.cell
+    (sparse, *_) = plan_histogram(USERS, 2, BINS, cell="sparse", max_messages=9).protocol.cells
     with pytest.raises(ParameterError, match="Sparse cells cannot"):
         QuantilesProtocol(levels=(Level(BINS, sparse, sparse.up_loss),), **shape)
     document = plan.certificate.to_dict()

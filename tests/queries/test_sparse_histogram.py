@@ -56,7 +56,7 @@ def test_an_error_at_a_count_is_kept_with_few_messages() -> None:
 
 def test_the_kinds_are_compared_by_what_is_asked() -> None:
     # worst case, few labels: exact cells; the same at a count: sparse ones
-    assert plan_histogram(1000, 1, 4).to_dict()["cells"] == ["bounded"]
+    assert plan_histogram(1000, 1, 4).to_dict()["cells"] == ["pooled"]
     many = plan_histogram(10**4, 1, 1000, max_messages=30, padded=True)
     assert many.to_dict()["cells"] == ["sparse"]  # no other kind has so few messages
     two = plan_histogram(10**4, 1, 2, error_at=5000, max_messages=200, padded=True)

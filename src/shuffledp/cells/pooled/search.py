@@ -86,8 +86,10 @@ class Split:
         top = float(logs.max())
         masses = np.exp(logs - top)
         kept = np.cumsum(masses)
-        self.mean = np.cumsum(masses * t) / kept
-        self.pairs = np.cumsum(masses * t * (t - 1)) / kept
+        some = kept > 0  # else a float is too coarse: nearly all mass is at the cut itself
+        kept = np.where(some, kept, 1.0)
+        self.mean = np.where(some, np.cumsum(masses * t) / kept, t)
+        self.pairs = np.where(some, np.cumsum(masses * t * (t - 1)) / kept, t * (t - 1))
         spare = -math.expm1(math.log(beta) + math.log(self.side.decay))
         with np.errstate(over="ignore"):
             self.odds: Floats = np.exp(logs[1:]) * (m * self.side.decay / spare)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import Cell, CellGroup, Counts, Values
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.errors import ParameterError
+from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.tails import third_and_fourth_cumulants
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.plausibility import Unlikely
 from shuffledp.protocols.report import Report, View
 from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.queries.quantiles.range_errors import Common, Cumulants, RangeErrors
