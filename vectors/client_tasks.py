@@ -112,7 +112,7 @@ def make_tasks() -> dict[str, Task]:
 
 
 def frequency_tasks() -> dict[str, Task]:
-    """Tasks of the last step of the protocol page: labels of any domain, and words."""
+    """Tasks of the last step of the protocol page: labels of any domain, words, heavy labels."""
     cell = plan_sparse(100, 128, 1, max_messages=6)
     protocols: dict[str, HashedProtocol[Any]] = {
         "frequencies": FrequenciesProtocol(
@@ -125,9 +125,12 @@ def frequency_tasks() -> dict[str, Task]:
             epsilon=F(1), cell=cell, hash_seed=_seed("words"), id_bits=16
         ),
     }
-    return {
+    found = {
         name: make_task(certify(protocol).to_dict(), name) for name, protocol in protocols.items()
     }
+    heavy = plan_histogram(100, 2, ["a", 7, "b", "ä", "c"], heavy=["b", 7], other="a")
+    name = "histogram with heavy labels"
+    return found | {name: make_task(heavy.to_dict(), name)}
 
 
 def _seed(name: str) -> str:

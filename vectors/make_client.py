@@ -143,6 +143,7 @@ VALUES: dict[str, list[Any]] = {
     "frequencies": ["a", "ä 🙂", "", "fourteen bytes", "any other text of some length"],
     "frequencies of numbers": [0, 1, 999_999, 123_456, 7],
     "heavy hitters": ["a", "", "zum", "Zürich 42", "日本語", "čaj …", "the end"],
+    "histogram with heavy labels": ["b", 7, "7", "a", "ä", "c", "any other"],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
     "count by group": [["ä", 1], ["", 1], ["", 0]],
     "sparse count by group": [["ä", 1], ["7", 1], ["", 0], ["b", 1]],

@@ -135,20 +135,39 @@ def whole_below(bound: int, words: Words) -> int:
     return value * bound >> bits
 
 
-def sparse_cell(cell: Data, bucket: int, words: Words) -> list[tuple[int, int]]:
-    """What a user sends to every bucket of a sparse cell."""
+def sparse_cell(cell: Data, bucket: int | None, words: Words) -> list[tuple[int, int]]:
+    """What a user sends to every bucket of a sparse or kept cell; a kept one may hold none."""
     buckets, users, cut = cell["buckets"], cell["users"], cell["cut"]
     branch = finite([F(cell[name]) for name in ("data", "muted", "jump")]).draw(words)
-    size = cut + 1
-    if branch < 2:
+    found: list[int] = []
+    if branch < 2 or cell["kind"] == "kept":
         size = cut_negative_binomial(F(buckets, users), F(cell["decay"]), cut).draw(words)
+        found += urn(buckets, users, size, words)
+    if branch == 2:
+        found += urn(buckets, users, cut + 1, words)
+    if branch == 0 and bucket is not None:
+        found.append(bucket)
+    return [(found.count(one), 0) for one in range(buckets)]
+
+
+def urn(buckets: int, users: int, size: int, words: Words) -> list[int]:
+    """The buckets of tokens by Pólya's urn."""
     tokens: list[int] = []
     for at in range(size):
         number = whole_below(buckets + at * users, words)
         tokens.append(number if number < buckets else tokens[(number - buckets) // users])
-    if branch == 0:
-        tokens.append(bucket)
-    return [(tokens.count(one), 0) for one in range(buckets)]
+    return tokens
+
+
+def heavy_labels(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]]:
+    """What a user sends to the cells of heavy labels, and then to those of all others."""
+    heavy, labels = protocol["heavy"]["labels"], protocol["labels"]
+    label = value if value in labels else protocol["other"]
+    others = [one for one in labels if one not in heavy]
+    exact = protocol["heavy"]["cell"]
+    sent = [CELLS[exact["kind"]](exact, int(one == label), words) for one in heavy]
+    bucket = None if label in heavy else others.index(label)
+    return sent + sparse_cell(protocol["cell"], bucket, words)
 
 
 def encoded(protocol: Data, value: Any) -> list[tuple[Data, int]]:
@@ -224,6 +243,8 @@ def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]
     """How many +1 and −1 each cell sends, and after the cells what public counters get."""
     if protocol["query"] in ("frequencies", "heavy-hitters"):
         return sparse_cell(protocol["cell"], hashed_bucket(protocol, value, words), words)
+    if "heavy" in protocol:
+        return heavy_labels(protocol, value, words)
     if protocol["query"] == "by-group" and protocol["digits"][0]["cell"]["kind"] == "sparse":
         label, number = value
         bucket = protocol["labels"].index(label) if number else len(protocol["labels"])

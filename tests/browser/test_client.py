@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -262,12 +263,27 @@ def test_a_million_labels_from_the_browser_and_from_python(
         client.send(999_999)
 
 
-def test_heavy_labels_are_refused_in_one_sentence(page: Page, browser: Browser) -> None:
-    """The client does not know the cell beside heavy labels."""
-    task = page.unfilled(plan_histogram(20_000, 2, ["US", "DE", "FR", "IT"], heavy=["US"]))
+def test_heavy_labels_and_counts_of_many_groups_are_sent(page: Page, browser: Browser) -> None:
+    """That the right messages are sent is what the vectors show."""
+    heavy = plan_histogram(20_000, 2, ["US", "DE", "FR", "IT"], heavy=["US"])
+    groups = [f"group {number}" for number in range(3_000)]
+    counts = plan_by_group(20_000, 2, groups, error_at=100)
+    pooled = plan_by_group(20_000, 2, ["a", "b", "c"], padded=True, cell="pooled")
     browser.open(page.site)
-    refused = browser.work(OPEN + "return await client.send('US');", *page.args(task))
-    assert "error" in refused and refused["message"].count(". ") == 0, refused
+    for plan, values, wrong in (
+        (heavy, ("US", "IT"), "ES"),
+        (counts, (["group 2999", 1], ["group 0", 0]), ["group 3000", 1]),
+        (pooled, (["c", 1], ["a", 0]), ["a", 2]),
+    ):
+        task, kind = page.unfilled(plan), plan.protocol.cells[-1].kind
+        for number, value in enumerate(values):
+            args = page.args(task, database=f"{kind} {number}")
+            sent = f"await client.send({json.dumps(value)}); return seen.at(-1);"
+            found = browser.work(OPEN + sent, *args)
+            assert (found["status"], found["size"]) == (201, task.report_bytes), found
+        args = page.args(task, database=f"{kind}, wrong")
+        refused = browser.work(OPEN + f"return await client.send({json.dumps(wrong)});", *args)
+        assert refused["error"] == "value" and refused["message"].count(". ") == 0, refused
 
 
 def test_digits_that_share_their_way_up_are_sent_from_a_worker(

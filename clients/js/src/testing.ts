@@ -9,6 +9,7 @@ import { context, sharedWith, type Ephemeral } from "./task/hpke.js";
 export { fromHex, hex } from "./bytes.js";
 export { boundedCell } from "./cells/bounded.js";
 export { kind as sharedDigits } from "./cells/digits.js";
+export { kind as keptBuckets } from "./cells/kept.js";
 export { kind as pooledBuckets } from "./cells/pooled.js";
 export { kind as sparseBuckets } from "./cells/sparse.js";
 export { CutNoise, draw, finite, uniform, zeroWith } from "./numbers/sampling.js";

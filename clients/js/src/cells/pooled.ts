@@ -12,12 +12,13 @@ import {
   type Rational,
 } from "../numbers/rational.js";
 import { above } from "../numbers/rounding.js";
-import { CutNoise, draw, uniform, zeroWith, type Law, type Words } from "../numbers/sampling.js";
+import { CutNoise, draw, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { anything, choice, record, whole } from "../schema.js";
 import type { Cell, CellGroup, CellUse, GroupKind, MessageLaws, Messages } from "./base.js";
 import { USERS } from "./base.js";
 import { boundedCell, type BoundedCell } from "./bounded.js";
 import { proveDirection, proveLoss } from "./boundedProof.js";
+import { urn } from "./urn.js";
 
 const POOLED = record({
   kind: choice("pooled"),
@@ -115,8 +116,8 @@ export class PooledBuckets implements CellGroup {
   draw([label]: readonly number[], words: Words): Messages {
     const { up, down, noise } = this.cell.bounded;
     const kept = !draw(this.drop, words);
-    const dealt = kept ? [] : this.urn(up.cut + 1, words);
-    dealt.push(...this.urn(draw(this.tokens, words), words));
+    const dealt = kept ? [] : urn(this.cell, up.cut + 1, words);
+    dealt.push(...urn(this.cell, draw(this.tokens, words), words));
     const sent = Array<number>(this.counters).fill(0);
     for (const bucket of dealt) sent[bucket]!++;
     const plus: number[] = [];
@@ -127,17 +128,6 @@ export class PooledBuckets implements CellGroup {
       for (let i = 0; i < count; i++) plus.push(bucket);
     });
     return [plus, []];
-  }
-
-  /** The buckets of tokens by Pólya's urn: a new bucket, or that of an earlier token. */
-  private urn(tokens: number, words: Words): number[] {
-    const { users, buckets } = this.cell;
-    const found: number[] = [];
-    while (found.length < tokens) {
-      const number = uniform(BigInt(buckets) + BigInt(found.length) * BigInt(users), words);
-      found.push(number < buckets ? number : found[Math.floor((number - buckets) / users)]!);
-    }
-    return found;
   }
 
   messageLaws(): Promise<MessageLaws> {

@@ -9,6 +9,7 @@ const CELLS: readonly CellKind[] = [boundedCell];
 
 /** Cells that are drawn together. Each kind is loaded for tasks that name it. */
 const GROUPS: Record<string, () => Promise<{ readonly kind: GroupKind }>> = {
+  kept: () => import("./kept.js"),
   pooled: () => import("./pooled.js"),
   shared: () => import("./digits.js"),
   sparse: () => import("./sparse.js"),

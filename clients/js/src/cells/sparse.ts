@@ -15,7 +15,7 @@ import {
   type Rational,
 } from "../numbers/rational.js";
 import { exponentialBelow } from "../numbers/rounding.js";
-import { CutNoise, draw, finite, uniform, type Law, type Words } from "../numbers/sampling.js";
+import { CutNoise, draw, finite, type Law, type Words } from "../numbers/sampling.js";
 import { choice, exactly, record, whole } from "../schema.js";
 import {
   EPSILON,
@@ -27,6 +27,7 @@ import {
   type MessageLaws,
   type Messages,
 } from "./base.js";
+import { urn } from "./urn.js";
 
 const CHANCE = exactly(ZERO, ONE);
 const SPARSE = record({
@@ -118,20 +119,9 @@ export class SparseBuckets implements CellGroup {
   draw([value]: readonly number[], words: Words): Messages {
     const branch = draw(this.branches, words);
     const noise = branch === JUMP ? this.mostMessages : draw(this.noise, words);
-    const plus = this.urn(noise, words);
+    const plus = urn(this.cell.given, noise, words);
     if (branch === 0) plus.push(value!);
     return [plus.sort((a, b) => a - b), []]; // messages are in the order of the counters
-  }
-
-  /** The buckets of tokens by Pólya's urn: a new bucket, or that of an earlier token. */
-  private urn(tokens: number, words: Words): number[] {
-    const { users, buckets } = this.cell.given;
-    const found: number[] = [];
-    while (found.length < tokens) {
-      const number = uniform(BigInt(buckets) + BigInt(found.length) * BigInt(users), words);
-      found.push(number < buckets ? number : found[Math.floor((number - buckets) / users)]!);
-    }
-    return found;
   }
 
   messageLaws(): Promise<MessageLaws> {
