@@ -14,68 +14,77 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from bench_machine import cpu_seconds, disk_bytes, held_to, postgres_seconds
+from bench_machine import cpu_seconds, held_to, written_bytes
 from bench_tasks import USERS, new_task, say
 
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.client.sending import new_report_id
 from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
 from shuffledp.service.tokens import EACH_PREFIX, token_hash
-from shuffledp.tasks.log import Head, log_entry
-from shuffledp.tasks.merkle import leaf_hash
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.signing import SigningKey, task_text
+from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import REPORT_HEADER_BYTES, REPORT_ID_PART
+
+MOST_RATE = 15_000
+"""Reports per second that one machine is expected not to exceed: as many clients are enrolled."""
 
 
 def bench_intake(folder: Path, args: argparse.Namespace) -> None:
     """Durable reports per second on each store, with the load generator on the same machine."""
-    for store, workers in itertools.product(args.store, args.workers):
+    combinations = itertools.product(args.store, args.workers, args.tasks, args.core_share)
+    for number, (store, workers, count, share) in enumerate(combinations):
         if store == "sqlite" and workers > 1:  # is for one process
             continue
-        place = folder / f"{store}-{workers}"
+        place = folder / f"{store}-{number}"
         with (
-            database(store, place) as url,
-            server(place, url, args.target, workers, tls=args.tls) as running,
+            database(store, place) as (url, postgres),
+            server(place, url, workers, count, args) as running,
         ):
-            base, operator, tokens, task, program = running
             if args.warm:
-                asyncio.run(load(base, task, tokens, 3, args))
+                asyncio.run(load(running, 3, args))
             print(
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
-                f"{task.report_bytes:,} B per report, batches of {USERS:,}, "
-                f"{workers} process(es)"
-                + (f", each held to {args.core_share:g} of a core" if args.core_share else "")
+                f"{running.tasks[0].report_bytes:,} B per report, {count} task(s) with batches of "
+                f"{USERS:,}, {workers} process(es)"
+                + (f", each held to {share:g} of a core" if share else "")
+                + f", load {os.getloadavg()[0]:.1f}"
             )
-            measured(folder, base, tokens, task, program, args)
-            batches = call("GET", f"{base}/status", operator).json()["tasks"][0]["batches"]
-            gone = sum(batch["state"] == "deleted" for batch in batches)
+            measured(running, postgres, share, args)
+            told = call("GET", f"{running.base}/status", running.operator).json()["tasks"]
+            batches = [batch["state"] for task in told for batch in task["batches"]]
+            gone = batches.count("deleted")
             say("batches ordered, delivered and deleted meanwhile", f"{gone} of {len(batches)}")
 
 
-def measured(
-    folder: Path,
-    base: str,
-    tokens: list[str],
-    task: Task,
-    program: int,
-    args: argparse.Namespace,
-) -> None:
+@dataclass
+class Running:
+    """A shuffler that runs, and what is needed to send to it."""
+
+    base: str
+    operator: str
+    tokens: list[str]
+    tasks: list[Task]
+    program: int
+    """Its process."""
+
+
+def measured(running: Running, postgres: int, share: float, args: argparse.Namespace) -> None:
     """Sends reports for some seconds, and prints what that took of everybody."""
-    before, queried, own = cpu_seconds(program), postgres_seconds(), time.process_time()
-    written = disk_bytes(folder)
-    with held_to(args.core_share, before):
-        rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
+    before, queried = cpu_seconds(running.program), cpu_seconds(postgres)
+    own, written = time.process_time(), written_bytes(running.program, postgres)
+    with held_to(share, before):
+        rate, times, refused = asyncio.run(load(running, args.seconds, args))
     own = (time.process_time() - own) / args.seconds
-    after = cpu_seconds(program)
+    after = cpu_seconds(running.program)
     spent = [(after[one] - before.get(one, 0.0)) / len(times) * 1e6 for one in after]
-    queried = (postgres_seconds() - queried) / len(times) * 1e6
-    each = (disk_bytes(folder) - written) / len(times)
+    later = cpu_seconds(postgres)
+    database = sum(later[one] - queried.get(one, 0.0) for one in later) / len(times) * 1e6
+    each = (written_bytes(running.program, postgres) - written) / len(times)
     p50, p99 = np.percentile(times, [50, 99]) * 1e3
     say("durable reports per second", f"{rate:,.0f}")
     say(
@@ -83,22 +92,17 @@ def measured(
         f"{p50:.0f} ms, {p99:.0f} ms, {max(times) * 1e3:.0f} ms",
     )
     say("told to come back later; load generator's share of a core", f"{refused:,}; {own:.2f}")
-    say(
-        "CPU per report: first process (parent of workers), others, PostgreSQL",
-        f"{spent[0]:.0f} µs, {sum(spent[1:]):.0f} µs, {queried:.0f} µs",
-    )
-    say(
-        "written to the disk: per report, per second",
-        f"{each:,.0f} B, {each * rate / 1e6:.1f} MB",
-    )
+    say("CPU per report: shuffler, PostgreSQL", f"{sum(spent):.0f} µs, {database:.0f} µs")
+    say("written to the disk per report", f"{each:,.0f} B")
 
 
 @contextlib.contextmanager
-def database(store: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty store; PostgreSQL gets a fresh server, as in the tests."""
+def database(store: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """The URL of an empty store, and the process of its server (0: none). PostgreSQL gets a fresh
+    server, as in the tests."""
     folder.mkdir()
     if store == "sqlite":
-        yield f"sqlite:{folder}/intake.db"
+        yield f"sqlite:{folder}/intake.db", 0
         return
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     import postgres_server as postgres
@@ -108,15 +112,16 @@ def database(store: str, folder: Path) -> Iterator[str]:
         raise SystemExit(f"PostgreSQL is not installed ({postgres.HOW}).")
     settings = ("shared_buffers=512MB", "max_wal_size=8GB", "wal_compression=off")
     with postgres.running(place, *settings) as socket:
-        yield postgres.new_database(place, socket)
+        process = int(Path(socket, "data", "postmaster.pid").read_text().split()[0])
+        yield postgres.new_database(place, socket), process
 
 
 @contextlib.contextmanager
 def server(
-    folder: Path, store: str, target: dict[str, str], workers: int, *, tls: bool
-) -> Iterator[tuple[str, str, list[str], Task, int]]:
-    """A shuffler (its address, its operator's token and its process) with a task and many enrolled
-    clients, and somebody who takes its batches."""
+    folder: Path, store: str, workers: int, count: int, args: argparse.Namespace
+) -> Iterator[Running]:
+    """A shuffler with tasks and many enrolled clients. An analyzer logs the tasks; then somebody
+    takes its place who only takes batches."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = new_tokens()
     config = folder / "bench.toml"
@@ -125,41 +130,44 @@ def server(
         "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
         "SHUFFLEDP_SHUFFLER_STORE": store,
         "SHUFFLEDP_SHUFFLER_WORKERS": str(workers),
-        **(self_signed(folder) if tls else {}),
+        **(self_signed(folder) if args.tls else {}),
     }
-    task = new_task(folder, target)
+    tasks = [new_task(folder, args.target) for _ in range(count)]
     signing = SigningKey.generate()
-    keys = json.dumps(said_by_analyzer(task, signing)).encode()
-    sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"], keys), daemon=True)
-    sink.start()
-    running = subprocess.Popen(
-        [sys.executable, "-m", "shuffledp.service", "shuffler", "--config", str(config)],
-        env=surroundings,
-        stderr=subprocess.DEVNULL,
-    )
+    base = f"{'https' if args.tls else 'http'}://127.0.0.1:{ports['shuffler']}"
+    analyzer = f"http://127.0.0.1:{ports['analyzer']}"
+
+    def started(role: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "shuffledp.service", role, "--config", str(config)]
+        return subprocess.Popen(words, env=surroundings, stderr=subprocess.DEVNULL)
+
+    logging, running = started("analyzer"), started("shuffler")
+    sink: multiprocessing.Process | None = None
     try:
-        base = f"{'https' if tls else 'http'}://127.0.0.1:{ports['shuffler']}"
+        wait_ready(analyzer)
         wait_ready(base)
-        register(task, base, secrets["collector at shuffler"], signing)
-        operator = secrets["operator"]
-        yield base, operator, enrolled(base, operator), task, running.pid
+        for task in tasks:
+            register(task, analyzer, secrets["collector at analyzer"], signing)
+            register(task, base, secrets["collector at shuffler"], signing)
+        taken = call("GET", f"{analyzer}/keys").json() | {"state": "received"}
+        end(logging)
+        said = json.dumps(taken).encode()
+        sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"], said))
+        sink.start()
+        tokens = enrolled(base, secrets["operator"], 50_000 + MOST_RATE * (args.seconds + 3))
+        yield Running(base, secrets["operator"], tokens, tasks, running.pid)
     finally:
-        running.terminate()
-        running.wait(60)
-        sink.kill()
-        sink.join()
+        end(logging, running)
+        if sink is not None:
+            sink.kill()
+            sink.join()
 
 
-def said_by_analyzer(task: Task, signing: SigningKey) -> dict[str, Any]:
-    """What an analyzer says of its keys, and of a log that holds this task alone, all in one."""
-    head = Head.sign(signing, 1, leaf_hash(log_entry(task.id, *signing.sign_task(task.id))))
-    return {
-        "keys": [task.key.to_dict() | {"state": "active"}],
-        "head": head.to_dict(),
-        "path": [],
-        "index": 0,
-        "analyzer_signature": signing.sign(task_text("analyzer", task.id)).hex(),
-    }
+def end(*programs: subprocess.Popen[bytes]) -> None:
+    for program in programs:
+        program.terminate()
+    for program in programs:
+        program.wait(60)
 
 
 def self_signed(folder: Path) -> dict[str, str]:
@@ -172,8 +180,8 @@ def self_signed(folder: Path) -> dict[str, str]:
     return {"SHUFFLEDP_SHUFFLER_TLS_CERTIFICATE": certificate, "SHUFFLEDP_SHUFFLER_TLS_KEY": key}
 
 
-def take_batches(port: int, keys: bytes) -> None:
-    """Answers like an analyzer with these keys that takes every batch and does nothing with it."""
+def take_batches(port: int, said: bytes) -> None:
+    """Answers everything like an analyzer that has taken a batch, and does nothing with it."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError):
@@ -183,7 +191,7 @@ def take_batches(port: int, keys: bytes) -> None:
                 left = int(rest.split(b"\r\n")[0]) if rest else 0
                 while left:
                     left -= len(await reader.read(min(left, 1 << 20)))
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(keys) + keys)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(said) + said)
                 await writer.drain()
 
     async def serve() -> None:
@@ -193,7 +201,7 @@ def take_batches(port: int, keys: bytes) -> None:
     asyncio.run(serve())
 
 
-def enrolled(base: str, operator: str, count: int = 600_000) -> list[str]:
+def enrolled(base: str, operator: str, count: int) -> list[str]:
     tokens = [f"{EACH_PREFIX}{os.urandom(16).hex()}" for _ in range(count)]
     for start in range(0, count, 50_000):
         hashes = [token_hash(token).hex() for token in tokens[start : start + 50_000]]
@@ -202,12 +210,16 @@ def enrolled(base: str, operator: str, count: int = 600_000) -> list[str]:
 
 
 async def load(
-    base: str, task: Task, tokens: list[str], seconds: float, args: argparse.Namespace
+    running: Running, seconds: float, args: argparse.Namespace
 ) -> tuple[float, list[float], int]:
-    """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
-    scheme, host, port = base.replace("://", ":").split(":")
+    """(reports per second, times to acknowledgement, refusals) of clients that never pause, which
+    answer the tasks in turn."""
+    scheme, host, port = running.base.replace("://", ":").split(":")
+    tokens = running.tokens
     trust = ssl.create_default_context() if scheme == "https" else None
-    header = encrypt_report(task, 1)[:REPORT_HEADER_BYTES]
+    turns = itertools.cycle(
+        (task, encrypt_report(task, 1)[:REPORT_HEADER_BYTES]) for task in running.tasks
+    )
     end = time.perf_counter() + seconds
     times: list[float] = []
     refused = 0
@@ -219,7 +231,7 @@ async def load(
             if args.fresh:
                 writer.close()
                 reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
-            writer.write(request(task, header, tokens.pop()))
+            writer.write(request(*next(turns), tokens.pop()))
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             await reader.readexactly(length)

@@ -75,20 +75,20 @@ def writes(path: Path, size: int) -> float:
     return count / (time.perf_counter() - begin)
 
 
-def disk_bytes(folder: Path) -> int:
-    """How many bytes were written to the disk of a folder since the machine started; 0 if that is
-    not known."""
-    device = os.stat(folder).st_dev
-    wanted = [str(os.major(device)), str(os.minor(device))]
-    for line in Path("/proc/diskstats").read_text().splitlines():
-        fields = line.split()
-        if fields[:2] == wanted:
-            return 512 * int(fields[9])
-    return 0
+def written_bytes(*programs: int) -> int:
+    """How many bytes these programs and those that they started gave to the disk (Linux)."""
+    total = 0
+    for process in (one for program in programs for one in cpu_seconds(program)):
+        facts = Path(f"/proc/{process}/io").read_text().split()
+        total += int(facts[facts.index("write_bytes:") + 1])
+    return total
 
 
 def cpu_seconds(program: int) -> dict[int, float]:
-    """The CPU seconds of a program and of the programs that it started (Linux), its own first."""
+    """The CPU seconds of a program and of the programs that it started (Linux), its own first;
+    nothing for 0."""
+    if not program:
+        return {}
     children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
     return {one: cpu_of(one) for one in (program, *map(int, children))}
 
@@ -97,13 +97,3 @@ def cpu_of(process: int) -> float:
     """The CPU seconds of one process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def postgres_seconds() -> float:
-    """The CPU seconds of all processes of PostgreSQL on this machine."""
-    total = 0.0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            if (folder / "comm").read_text() == "postgres\n":
-                total += cpu_of(int(folder.name))
-    return total

@@ -30,6 +30,7 @@ import numpy as np
 from bench_intake import bench_intake
 from bench_machine import writes
 from bench_tasks import new_task, say
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
@@ -64,11 +65,27 @@ def calibration(folder: Path) -> dict[str, float]:
     open_all(pieces(messages), key.secret, key.public.info(TASK_ID))
     opened = 2000 / (time.process_time() - begin)
     return {
+        "X25519 exchanges per core-second: the limit of opening": exchanges(),
         "messages encrypted per core-second": encrypted,
         "messages opened per core-second": opened,
         "durable 64 kB writes per second": writes(folder / "disk", 1 << 16),
         "durable MB per second, 1 MB at a time": writes(folder / "disk", 1_000_000),
     }
+
+
+def exchanges(count: int = 5000) -> float:
+    """How many X25519 exchanges OpenSSL computes in a second of one core."""
+    secret, public = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
+    begin = time.process_time()
+    for _ in range(count):
+        secret.exchange(public)
+    return count / (time.process_time() - begin)
+
+
+def children_seconds() -> float:
+    """The CPU seconds of all programs that this one started, and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
@@ -133,10 +150,11 @@ def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
 
 def bench_batch(folder: Path, args: argparse.Namespace) -> None:
     """From a closed batch on the shuffler's disk to the published result, both steps timed."""
-    task = new_task(folder, args.target, args.reports)
-    total = args.reports * task.report_size
+    task = new_task(folder, args.target, args.reports, args.epsilon)
+    reports = task.batch.reports  # with the slack of the default rule
+    total = reports * task.report_size
     print(
-        f"one batch: {args.reports:,} reports of {task.report_size} messages, "
+        f"one batch: {reports:,} reports of {task.report_size} messages, ε = {args.epsilon}, "
         f"{total * MESSAGE_BYTES / 1e6:,.0f} MB, every message encrypted"
     )
     raw = folder / "raw"
@@ -144,13 +162,15 @@ def bench_batch(folder: Path, args: argparse.Namespace) -> None:
     header = BatchHeader(
         task_id=task.id,
         batch_id=os.urandom(16),
-        reports=args.reports,
+        reports=reports,
         top_up_messages=0,
-        noise_shares=args.reports,
+        noise_shares=reports,
     )
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), time.process_time()
     manifest = order(raw, folder, header)
-    say("canonical order, to encrypted parts", f"{time.perf_counter() - begin:.1f} s")
+    seconds, used = time.perf_counter() - begin, time.process_time() - used
+    say("canonical order, to encrypted parts", f"{seconds:.1f} s, {used:.1f} s of CPU")
+    before = children_seconds()
     with analyzer(folder) as (base, collector, shuffler):
         register(task, base, collector, SigningKey.generate())
         begin = time.perf_counter()
@@ -161,7 +181,9 @@ def bench_batch(folder: Path, args: argparse.Namespace) -> None:
                 raise SystemExit("The analyzer published no result; was the batch held?")
             time.sleep(0.5)
         seconds = time.perf_counter() - begin
+    used = children_seconds() - before
     say("delivery to result", f"{seconds:.0f} s, {total / seconds:,.0f} messages per second")
+    say("the analyzer's CPU, all of it", f"{used:.0f} s, {total / used:,.0f} messages per second")
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     say("the analyzer's largest program", f"{most:,.0f} MB")
 
@@ -244,15 +266,18 @@ def main() -> None:
     parser.add_argument(
         "--workers", type=int, nargs="+", default=[1], help="processes of the shuffler"
     )
+    parser.add_argument("--tasks", type=int, nargs="+", default=[1], help="that clients answer")
     parser.add_argument(
         "--core-share",
         type=float,
-        default=0.0,
+        nargs="+",
+        default=[0.0],
         help="hold each process of the shuffler to such a part of a core (Linux, as root)",
     )
     parser.add_argument("--tls", action="store_true", help="at the shuffler (needs openssl)")
     parser.add_argument("--fresh", action="store_true", help="a connection for every report")
     parser.add_argument("--reports", type=int, default=20_000, help="in the whole batch")
+    parser.add_argument("--epsilon", default="1", help="of the whole batch: more, shorter reports")
     parser.add_argument("--mse-overhead", default="2", help="of the counts (clients: several)")
     parser.add_argument("--no-warm", dest="warm", action="store_false")
     args = parser.parse_args()

@@ -15,13 +15,13 @@ def say(what: str, figure: str) -> None:
     print(f"  {what:<58} {figure}", flush=True)
 
 
-def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
-    """A count at ε = 1, planned for the smallest report."""
+def new_task(folder: Path, target: dict[str, str], users: int = USERS, epsilon: str = "1") -> Task:
+    """A count, planned for the smallest report."""
     keys = KeyFolder(folder / "keys")
     key = (keys.all() or [keys.new()])[-1].public
     plan = plan_count(
         users,
-        1,
+        epsilon,
         mse_overhead=target["mse_overhead"],
         relative_error=target.get("relative_error"),
         padded=True,
