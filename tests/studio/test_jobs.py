@@ -202,7 +202,7 @@ def test_what_people_will_see_comes_first(change: dict[str, Any], headline: str)
 
 def test_a_suspicion_is_never_said_to_be_certain() -> None:
     assert suspicion_sentence(Fraction(1), "you said yes").startswith(
-        "Someone who suspects with 1 % that you said yes is at most 2.7 % sure"
+        "Someone who sees a 1 % chance that you said yes is at most 2.7 % sure"
     )
     assert "more than 99.99 %" in suspicion_sentence(Fraction(40), "x")
     assert "100 %" not in suspicion_sentence(Fraction(12), "x", 0.5)

@@ -27,7 +27,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from shuffledp.numbers.exact import counted
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import results
 from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
@@ -175,7 +174,8 @@ def run_survey(
             say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
             if origins:
                 say(f"Pages of {', '.join(origins)} find the task at {site}/task.json")
-            say(f"Open {site} in {counted(browsers, 'browser')}; stop with Ctrl-C")
+            where = "your browser" if browsers == 1 else f"{browsers:,} browsers"
+            say(f"Open {site} in {where}; stop with Ctrl-C")
             ready(site)
             config = uvicorn.Config(
                 survey.app(),

@@ -125,7 +125,7 @@ def fake_clients_sentences(plan: Plan[Any]) -> list[str]:
     protocol, each = plan.protocol, plan.report_size
     alone = short(weight(protocol, each))
     found = [
-        f"It does not stop a device that breaks the protocol: a report holds {each:,} messages, "
+        f"Nothing stops a device that breaks the protocol: a report holds {each:,} messages, "
         f"and a device that sends all of them to one counter counts as {alone} honest people."
     ]
     if protocol.query in SHARES and not any(one.cell.sends_minus for one in protocol.members):
@@ -175,7 +175,7 @@ def plan_sentences(form: Form, plan: Plan[Any]) -> list[str]:
 def suspicion_sentence(epsilon: Fraction, secret: str, prior: float = 0.01) -> str:
     """What ε means for somebody's suspicion about one person."""
     return (
-        f"Someone who suspects with {percentage(prior)} that {secret} is at most "
+        f"Someone who sees a {percentage(prior)} chance that {secret} is at most "
         f"{percentage(suspicion(float(epsilon), prior))} sure after seeing everything that the "
         "analyzer sees or publishes."
     )

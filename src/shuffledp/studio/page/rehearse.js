@@ -7,7 +7,7 @@ import { changed, state } from './plan.js';
 
 const FORMATS = ['sheet', 'encoding', 'delimiter', 'decimal'];
 const KEPT = 'rehearsal';
-let running = null, columns = [], rows = 0;
+let running = null, columns = [], rows = 0, ran = '';
 
 export function describePlan(place, { plan }) {
   place.textContent = plan ? `Your plan: ${plan.sentences[0]} ε = ${plan.epsilon}.`
@@ -19,6 +19,9 @@ export function arrangeRehearsal() {
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
   document.querySelector('[data-rehearse="clamp"]').hidden = !QUERIES[question].clamp;
   at('run').disabled = !state.plan;
+  if (state.plan && !at('runs-figure').hidden && ran !== state.plan.json) {
+    at('rehearse-note').textContent = 'These runs are of an earlier plan. Rehearse again to see yours.';
+  }
   arrangeColumn();
 }
 
@@ -68,7 +71,7 @@ function showFile(answer) {
   at('file-name').textContent = `${name}: ${rows.toLocaleString('en')} rows, ${columns.length} column${columns.length > 1 ? 's' : ''}.${
     answer.left_out ? ` ${answer.left_out.toLocaleString('en')} lines have another number of columns and were left out.` : ''}`;
   for (const select of [at('column'), at('group-column')]) {
-    const options = columns.map((one, number) => new Option(`${one.name} (${one.words})`, number));
+    const options = columns.map((one, number) => new Option(`${one.name} (${one.words.split(' (')[0]})`, number));
     select.replaceChildren(...(options.length > 1 ? [new Option('Choose a column…', '')] : []), ...options);
   }
   showFormat(format);
@@ -206,7 +209,7 @@ function finish(summary, ready, runs) {
 // Keeps a rehearsal for a reload, in this tab alone.
 function keep(summary, ready, runs) {
   try {
-    sessionStorage.setItem(KEPT, JSON.stringify({ summary, ready, runs: runs.slice(-120) }));
+    sessionStorage.setItem(KEPT, JSON.stringify({ summary, ready, runs: runs.slice(-120), plan: ran }));
   } catch { sessionStorage.removeItem(KEPT); }
 }
 
@@ -215,7 +218,9 @@ async function restore() {
   if (!found.columns) return;
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null');
   showFile(found);
-  if (kept) finish(kept.summary, kept.ready, kept.runs);
+  if (!kept) return;
+  ran = kept.plan;
+  finish(kept.summary, kept.ready, kept.runs);
 }
 
 async function rehearse(event) {
@@ -231,6 +236,7 @@ async function rehearse(event) {
   at('rehearse-progress').hidden = false;
   at('rehearse-progress').value = 0;
   let ready = null, drawn = 0;
+  const { plan } = state;
   const form = { ...state.form, epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
   const wish = { column: at('column').value, name: chosen('column')?.name, group: at('group-column').value,
     empty: at('empty-part').hidden ? 'leave' : document.querySelector('input[name="empty"]:checked').value,
@@ -246,7 +252,7 @@ async function rehearse(event) {
         at('rehearse-progress').value = runs.length / wanted;
         if (ready.truth.length === 1 && Date.now() - drawn > 150) { drawn = Date.now(); drawRuns(runs, ready, []); }
       }
-      if (item.summary) { finish(item.summary, ready, runs); keep(item.summary, ready, runs); }
+      if (item.summary) { ran = plan.json; finish(item.summary, ready, runs); keep(item.summary, ready, runs); }
     }, mine.signal);
   } catch (error) {
     if (error.name === 'AbortError') at('rehearse-note').textContent = 'Stopped.';
