@@ -60,7 +60,7 @@ PLACES = {
 """Folders, files, tests and single cases of a test, from the root of the checkout."""
 OUTSIDE = {"browser", "postgres_database", "spark", "studio"}
 """Fixtures that start something outside Python."""
-STORE_FIXTURES = ("stores", "more_stores", "place")
+STORE_FIXTURES = ("stores", "more_stores", "place", "issuer_store")
 """Fixtures that run a test on SQLite and again on PostgreSQL. `make test` runs these tests on
 PostgreSQL (most others use SQLite), `make test-all` on both."""
 
