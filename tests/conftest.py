@@ -26,6 +26,10 @@ FIRST = (
     "tests/studio/",
     "tests/attacks/",
     "tests/service/",
+    "tests/queries/test_protocols.py",
+    "tests/plans/",
+    "tests/baselines/test_errors.py",
+    "tests/queries/",
 )
 """What takes longest, so that no process is left alone with it at the end."""
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
