@@ -118,6 +118,14 @@ class Direction:
                     "them to decimals."
                 )
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: cells are what results are remembered by, and fractions take long."""
+        return hash((self.epsilon, self.decay, self.cut, self.muted_cut, self.odds, self.ratio))
+
     @property
     def proof_steps(self) -> float:
         """About how many operations its proof takes. Its numbers have more bits the further the
