@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_checkers import REFUSED, accepted
 
-from shuffledp import plan_histogram, verify
+from shuffledp import plan_histogram
 from shuffledp.cells.pooled import PooledBuckets, PooledCell, prove
 from shuffledp.cells.registry import CELL, cell_from_dict
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import certificate as checker
 from shuffledp_check import pooled as pooled_checker
-from shuffledp_check.bounded import Rejected
 
 F = Fraction
 Data = dict[str, Any]
 ENTRIES = json.loads((Path(__file__).parents[2] / "vectors/pooled.json").read_text("utf-8"))
 DRAWS = json.loads((Path(__file__).parents[2] / "vectors/pooled_draws.json").read_text("utf-8"))
-REFUSED = (Rejected, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 def package(entry: Data) -> bool:
@@ -63,20 +61,6 @@ def certificate() -> Data:
     return plan_histogram(
         1000, 1, ["a", "b", "c"], padded=True, cell="pooled"
     ).certificate.to_dict()
-
-
-def accepted(data: Data) -> tuple[bool, bool]:
-    """What the package and the second program say of a certificate."""
-    try:
-        verify(data)
-        first = True
-    except (CertificateError, InputError):
-        first = False
-    try:
-        checker.check(data)
-    except REFUSED:
-        return first, False
-    return first, True
 
 
 def test_a_certificate_of_a_pooled_histogram_is_accepted(certificate: Data) -> None:

@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_checkers import REFUSED, accepted
 
-from shuffledp import plan_histogram, verify
+from shuffledp import plan_histogram
 from shuffledp.cells.registry import CELL, cell_from_dict
 from shuffledp.cells.sparse import SparseCell, plan_sparse, prove
 from shuffledp.cells.sparse.proof import exponential_below
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import certificate as checker
 from shuffledp_check import sparse as sparse_checker
-from shuffledp_check.bounded import Rejected
 
 F = Fraction
 Data = dict[str, Any]
 ENTRIES = json.loads((Path(__file__).parents[2] / "vectors/sparse.json").read_text("utf-8"))
-REFUSED = (Rejected, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 def package(entry: Data) -> bool:
@@ -82,20 +80,6 @@ def test_the_exponential_is_bounded_from_below() -> None:
 def certificate() -> Data:
     plan = plan_histogram(1000, 1, 30, error_at=100, max_messages=12, padded=True, cell="sparse")
     return plan.certificate.to_dict()
-
-
-def accepted(data: Data) -> tuple[bool, bool]:
-    """What the package and the second program say of a certificate."""
-    try:
-        verify(data)
-        first = True
-    except (CertificateError, InputError):
-        first = False
-    try:
-        checker.check(data)
-    except REFUSED:
-        return first, False
-    return first, True
 
 
 def test_a_certificate_of_a_sparse_histogram_is_accepted(certificate: Data) -> None:

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from both_checkers import accepted
 
 import shuffledp
-from shuffledp import Plan, SeededEntropy, plan_histogram, verify
+from shuffledp import Plan, SeededEntropy, plan_histogram
 from shuffledp.cli.main import main
-from shuffledp.errors import CertificateError, InputError, PlanningError
+from shuffledp.errors import InputError, PlanningError
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp_check import certificate as checker
-from shuffledp_check.bounded import Rejected
 
 USERS = 20_000
 RARE = [f"x{n}" for n in range(300)]
@@ -94,21 +93,6 @@ def test_missing_users_are_topped_up_and_honest_batches_are_plausible(
     flooded[2:] += 60  # more tokens than all users together send
     forged = Report(users=batch.users, plus=flooded, minus=batch.minus, absent=500)
     assert plan.protocol.anomaly(forged) > 8
-
-
-def accepted(data: Any) -> tuple[bool, bool]:
-    """What the package and the second program say of a certificate."""
-    try:
-        verify(data)
-        first = True
-    except (CertificateError, InputError):
-        first = False
-    try:
-        checker.check(data)
-        second = True
-    except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
-        second = False
-    return first, second
 
 
 Damage = Callable[[dict[str, Any]], object]
