@@ -10,12 +10,15 @@ With `--no-spoilt` step 4 is left out. Needs Python 3.11 and Coq, nothing else.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -143,36 +146,43 @@ def show_theorems(files: list[Path]) -> int:
 
 
 def refuse_spoilt(files: list[Path]) -> None:
-    """Each spoilt variant must fail inside a proof, not for its syntax or an unknown name."""
+    """Each spoilt variant must fail inside a proof, not for its syntax or an unknown name. As many
+    are tried at once as there are processors."""
     variants: list[Variant] = tomllib.loads((PROOFS / "spoilt.toml").read_text())["variant"]
-    for variant in variants:
-        folder = fresh(BUILD / "spoilt")
-        text = (PROOFS / variant["file"]).read_text()
-        if text.count(variant["find"]) != 1:
-            sys.exit(
-                f"spoilt.toml: {variant['file']} must contain the text of "
-                f"“{variant['what']}” exactly once."
-            )
-        changed = False
-        for path in files:
-            if path.name == variant["file"]:
-                (folder / path.name).write_text(text.replace(variant["find"], variant["replace"]))
-                changed = True
-            elif not changed:  # what comes before is as it was
-                shutil.copy(BUILD / path.with_suffix(".vo").name, folder)
-                shutil.copy(path, folder)
-                continue
-            else:
-                shutil.copy(path, folder)
-            if error := compiled(folder, path.name):
-                break
-        else:
-            sys.exit(f"The spoilt variant “{variant['what']}” of {variant['file']} compiles.")
-        where = failed_in(folder, error)
-        if where is None:
-            sys.exit(f"The spoilt variant “{variant['what']}” fails outside a proof:\n{error}")
-        print(f"  refused in {where}: {variant['file']}, {variant['what']}", flush=True)
+    places = [fresh(BUILD / "spoilt" / str(number)) for number in range(len(variants))]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for line in pool.map(partial(refused, files), variants, places):
+            print(f"  {line}", flush=True)
     print(f"{len(variants)} spoilt variants refused.")
+
+
+def refused(files: list[Path], variant: Variant, folder: Path) -> str:
+    """Where a spoilt variant, compiled in a folder, is refused; ends the program if it is not."""
+    text = (PROOFS / variant["file"]).read_text()
+    if text.count(variant["find"]) != 1:
+        sys.exit(
+            f"spoilt.toml: {variant['file']} must contain the text of "
+            f"“{variant['what']}” exactly once."
+        )
+    changed = False
+    for path in files:
+        if path.name == variant["file"]:
+            (folder / path.name).write_text(text.replace(variant["find"], variant["replace"]))
+            changed = True
+        elif not changed:  # what comes before is as it was
+            shutil.copy(BUILD / path.with_suffix(".vo").name, folder)
+            shutil.copy(path, folder)
+            continue
+        else:
+            shutil.copy(path, folder)
+        if error := compiled(folder, path.name):
+            break
+    else:
+        sys.exit(f"The spoilt variant “{variant['what']}” of {variant['file']} compiles.")
+    where = failed_in(folder, error)
+    if where is None:
+        sys.exit(f"The spoilt variant “{variant['what']}” fails outside a proof:\n{error}")
+    return f"refused in {where}: {variant['file']}, {variant['what']}"
 
 
 def failed_in(folder: Path, error: str) -> str | None:

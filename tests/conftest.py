@@ -24,6 +24,7 @@ FIRST = (
     "tests/coverage/",
     "tests/packaging/test_wheel.py",
     "tests/documents/",
+    "tests/browser/",
     "tests/studio/",
     "tests/attacks/",
     "tests/service/",

@@ -53,6 +53,13 @@ async def counted(trio: Trio, patch: pytest.MonkeyPatch, cell: str = "bounded") 
     return task
 
 
+@pytest.fixture
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Trio, Task]:
+    """Servers that are stopped, and the task whose one batch waits there as counted."""
+    trio = Trio(tmp_path)
+    return trio, asyncio.run(counted(trio, monkeypatch))
+
+
 def copy_store(folder: Path, name: str) -> None:
     (folder / name).mkdir()
     for file in folder.glob("analyzer.db*"):
@@ -77,10 +84,9 @@ async def published(trio: Trio, task: Task) -> dict[str, Any]:
 
 @pytest.mark.attack("one batch, many results: a counted batch restored from a backup")
 def test_a_counted_batch_that_is_put_back_is_published_with_the_same_noise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stopped: tuple[Trio, Task]
 ) -> None:
-    trio = Trio(tmp_path)
-    task = asyncio.run(counted(trio, monkeypatch))
+    trio, task = stopped
     copy_store(tmp_path, "backup")
     found = []
     for _ in range(AGAIN):
@@ -107,10 +113,9 @@ def test_two_batches_have_different_noise(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.attack("one batch, many results: killed between the ledger and the store")
 def test_a_kill_after_the_charge_publishes_what_the_ledger_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stopped: tuple[Trio, Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trio = Trio(tmp_path)
-    task = asyncio.run(counted(trio, monkeypatch))
+    trio, task = stopped
 
     async def killed(*_: object) -> None:
         raise RuntimeError("killed")
@@ -131,11 +136,8 @@ def test_a_kill_after_the_charge_publishes_what_the_ledger_holds(
 
 
 @pytest.mark.attack("the tally without publish noise, read after the result is published")
-def test_the_tally_is_gone_when_the_result_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trio = Trio(tmp_path)
-    task = asyncio.run(counted(trio, monkeypatch))
+def test_the_tally_is_gone_when_the_result_is_there(stopped: tuple[Trio, Task]) -> None:
+    trio, task = stopped
 
     async def look() -> list[tuple[str, str | None]]:
         async with analyzer(trio):
@@ -147,10 +149,9 @@ def test_the_tally_is_gone_when_the_result_is_there(
 
 @pytest.mark.attack("one batch, many results: a line of the ledger without its result")
 def test_a_line_without_a_result_holds_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stopped: tuple[Trio, Task]
 ) -> None:
-    trio = Trio(tmp_path)
-    task = asyncio.run(counted(trio, monkeypatch))
+    trio, task = stopped
     copy_store(tmp_path, "backup")
     asyncio.run(published(trio, task))
     ledger = Ledger(trio.analyzer_config.ledger)
@@ -169,11 +170,8 @@ def test_a_line_without_a_result_holds_the_batch(
 
 
 @pytest.mark.attack("one batch, many results: a ledger that was restored from the store")
-def test_a_restored_ledger_knows_the_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trio = Trio(tmp_path)
-    task = asyncio.run(counted(trio, monkeypatch))
+def test_a_restored_ledger_knows_the_results(tmp_path: Path, stopped: tuple[Trio, Task]) -> None:
+    trio, task = stopped
     copy_store(tmp_path, "backup")
     first = asyncio.run(published(trio, task))
     Path(trio.analyzer_config.ledger).unlink()
@@ -191,11 +189,8 @@ def test_a_restored_ledger_knows_the_results(
 
 
 @pytest.mark.attack("a ledger with edited or removed lines, its hashes computed anew")
-def test_a_rewritten_ledger_stops_publishing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trio = Trio(tmp_path)
-    task = asyncio.run(counted(trio, monkeypatch))
+def test_a_rewritten_ledger_stops_publishing(stopped: tuple[Trio, Task]) -> None:
+    trio, task = stopped
     asyncio.run(published(trio, task))
     path = Path(trio.analyzer_config.ledger)
     kept = Ledger(path).read()
