@@ -129,6 +129,7 @@ def _best(
     judged: Callable[[FoundCells], FoundCells] = lambda found: found,
 ) -> FoundCells:
     """The result with the fewest messages or, within a number of messages, with the least error.
+
     Raises the last search's `PlanningError` if no search finds anything.
     """
     choice, least_error = checked_cell_choice(cell), messages is not None

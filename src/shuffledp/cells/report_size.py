@@ -1,7 +1,9 @@
 """K, the number of messages that every report of a protocol carries, so that its size reveals
-nothing. If every cell is bounded, K may be the most that a user can send; then nothing is ever
-drawn again, and the guarantee is exact. Otherwise K comes from the exact tail of the number of
-messages: a user needs more with probability at most 2⁻⁶⁴ over a whole batch, and then draws again.
+nothing.
+
+If every cell is bounded, K may be the most that a user can send; then nothing is ever drawn again,
+and the guarantee is exact. Otherwise K comes from the exact tail of the number of messages: a user
+needs more with probability at most 2⁻⁶⁴ over a whole batch, and then draws again.
 """
 
 from __future__ import annotations

@@ -164,6 +164,7 @@ def tally_of(protocol: Protocol[Result], codes: Values, batch: Any) -> Counts:
 
 def added_up(frame: Any, work: PartWork) -> Report:
     """The report of all users in a frame of values, or of values and how many users have each.
+
     Ensures: one job runs, and its result is a value on the driver. Nobody gets the frame with noise
     in it, or the report of a single part, which has only that part's noise. If a part refuses its
     data, all data is refused.

@@ -1,5 +1,6 @@
-"""Counts, sums and means by private group: nobody learns which group a user is in (MATH §17). A
-user has a group and a value. The value's digits go to the cells of that group's copies, and every
+"""Counts, sums and means by private group: nobody learns which group a user is in (MATH §17).
+
+A user has a group and a value. The value's digits go to the cells of that group's copies, and every
 other copy gets 0. Moving a user to another group lowers the digits in one group's copies and raises
 them in another's, on independent randomness, so the loss is the sum over the digits of up + down.
 If the sizes of groups are needed (for means, and for sums of values whose lower bound is not 0),
