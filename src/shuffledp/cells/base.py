@@ -311,8 +311,9 @@ class Member:
 
 
 class CellGroup(ABC):
-    """What a user draws at once, and how long a report must be for it. A user's values in all cells
-    of the group are one number below `codes`: its code.
+    """What a user draws at once, and how long a report must be for it.
+
+    A user's values in all cells of the group are one number below `codes`: its code.
     """
 
     independent: ClassVar[bool] = True

@@ -1,6 +1,7 @@
-"""Lists and NumPy arrays as columns with one type of values and none missing. Every reader ends
-here or in `arrow.py`, so a table has the same values, or is refused with the same error, whichever
-library it comes from.
+"""Lists and NumPy arrays as columns with one type of values and none missing.
+
+Every reader ends here or in `arrow.py`, so a table has the same values, or is refused with the same
+error, whichever library it comes from.
 """
 
 from __future__ import annotations
@@ -85,9 +86,10 @@ def from_array(array: Values) -> tuple[Values, ColumnType]:
 
 
 def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
-    """Python objects as a column: their values and their type. Ensures: raises `DataError` if one
-    is missing, if types are mixed (other than whole numbers among reals) or if a whole number has
-    more than 64 bits.
+    """Python objects as a column: their values and their type.
+
+    Ensures: raises `DataError` if one is missing, if types are mixed (other than whole numbers
+    among reals) or if a whole number has more than 64 bits.
     """
     if not len(values):
         raise DataError(NO_ROWS)

@@ -13,9 +13,10 @@ GLANCE = 0.1
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What a call returns or raises; raises `TimeoutError` if it takes longer. The call runs in a
-    separate thread, because native code that waits for a network does not notice Ctrl-C. After a
-    timeout, the thread is abandoned and ends with the process.
+    """What a call returns or raises; raises `TimeoutError` if it takes longer.
+
+    The call runs in a separate thread, because native code that waits for a network does not notice
+    Ctrl-C. After a timeout, the thread is abandoned and ends with the process.
     """
     found: list[T] = []
     failed: list[BaseException] = []

@@ -1,6 +1,7 @@
-"""A rehearsal runs the same query on the same column many times and compares it with the truth. It
-needs all values, and its output is not private: neither the truth nor the measured errors are. No
-ledger is charged.
+"""A rehearsal runs the same query on the same column many times and compares it with the truth.
+
+It needs all values, and its output is not private: neither the truth nor the measured errors are.
+No ledger is charged.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 
 class Rehearsal(Generic[R]):
     """A query with its plan and all its values; `run` returns the result of one more run.
+
     `noise_shares` is the number of users whose noise the analyzer adds before it publishes.
     """
 

@@ -1,6 +1,7 @@
-"""Bisection: finds where a monotone condition becomes true. The condition is assumed to fail at one
-end and to hold at the other; the ends are not evaluated. The result is always a point at which it
-holds.
+"""Bisection: finds where a monotone condition becomes true.
+
+The condition is assumed to fail at one end and to hold at the other; the ends are not evaluated.
+The result is always a point at which it holds.
 """
 
 from __future__ import annotations

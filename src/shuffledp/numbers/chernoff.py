@@ -80,6 +80,7 @@ def _log_outside(z: float) -> float:
 
 def as_anomaly(found: Sequence[Unlikely]) -> float:
     """The most unlikely of some deviations, in standard deviations of a normal law, with its sign.
+
     Ensures: for any number of deviations, |anomaly| > z is at most as probable as a normal variable
     more than z standard deviations from its mean (Bonferroni).
     """

@@ -1,6 +1,7 @@
-"""Exact numbers: reading parameters, and deciding inequalities between them. Every number that
-reaches a randomizer is a `Fraction`. Every privacy question is decided by `arb` balls whose
-precision is raised until the answer is certain.
+"""Exact numbers: reading parameters, and deciding inequalities between them.
+
+Every number that reaches a randomizer is a `Fraction`. Every privacy question is decided by `arb`
+balls whose precision is raised until the answer is certain.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ def _shown(value: int | float | str | Fraction | Decimal) -> str:
 
 
 def as_written(value: ExactNumber, name: str) -> Fraction:
-    """`value` as an exact fraction; a float stands for its shortest decimal, so 0.1 is 1/10. For
-    numbers that people write down and add up: ε, budgets and targets. Users' values, bounds and the
-    parameters of cells use `exact`.
+    """`value` as an exact fraction; a float stands for its shortest decimal, so 0.1 is 1/10.
+
+    For numbers that people write down and add up: ε, budgets and targets. Users' values, bounds and
+    the parameters of cells use `exact`.
     """
     if isinstance(value, float | np.floating) and math.isfinite(value):
         value = str(value)  # NumPy's own float types print their shortest decimal too

@@ -117,9 +117,10 @@ class Sampler:
         return values
 
     def draw_one(self, entropy: Entropy = SYSTEM) -> int:
-        """A single draw, as on devices; the same in every language (docs/protocol.md). Ensures: the
-        value k with F(k−1) ≤ U < F(k). U's bits are drawn in words of 64, another one only if the
-        previous ones do not decide. A table, if there is one, changes nothing.
+        """A single draw, as on devices; the same in every language (docs/protocol.md).
+
+        Ensures: the value k with F(k−1) ≤ U < F(k). U's bits are drawn in words of 64, another one
+        only if the previous ones do not decide. A table, if there is one, changes nothing.
         """
         word = entropy.bits(64)
         table = self._table_for(1) if self.fine_bits == 64 else None
@@ -270,8 +271,10 @@ def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
 
 def successes_by_bits(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
     """`successes` for probabilities that are not small, at about a quarter byte of entropy per
-    trial. Each trial compares a uniform number with the probability bit by bit. Trials whose bits
-    have been equal so far continue; the others are only counted.
+    trial.
+
+    Each trial compares a uniform number with the probability bit by bit. Trials whose bits have
+    been equal so far continue; the others are only counted.
     """
     found, (rest, whole) = 0, chance.as_integer_ratio()
     while trials and rest:

@@ -1,4 +1,5 @@
 """The differences of ln Γ and ψ between x and x + s, for arrays of floats that only propose.
+
 Differences are taken inside Stirling's series (after a shift by 3), so they stay accurate even if x
 is 10¹² and s is a thousand.
 """

@@ -1,4 +1,5 @@
 """Empty figures in the package's style, users' texts in figures, and saving them to files.
+
 matplotlib is imported only when a picture is drawn. Users' texts are never interpreted as
 mathematics, and are set in a font that has their characters.
 """

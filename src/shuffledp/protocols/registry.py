@@ -20,8 +20,10 @@ def register(protocol: type[Protocol[Any]], schema: Record) -> None:
 
 
 def protocol_from_dict(data: Any) -> Protocol[Result]:
-    """The protocol that `Protocol.to_dict` describes. Ensures: raises `ParameterError`, and nothing
-    else, before computing with any number that is out of bounds.
+    """The protocol that `Protocol.to_dict` describes.
+
+    Ensures: raises `ParameterError`, and nothing else, before computing with any number that is out
+    of bounds.
     """
     PROTOCOL.check(data, "protocol")
     return PROTOCOLS[data["query"]].from_dict(data)

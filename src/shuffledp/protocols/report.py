@@ -1,5 +1,6 @@
-"""Reports, which are secret, and views, which are public; `release` turns one into the other. A
-`Report` contains what one user, or many together, send. Reports can be added anywhere. Only
+"""Reports, which are secret, and views, which are public; `release` turns one into the other.
+
+A `Report` contains what one user, or many together, send. Reports can be added anywhere. Only
 `release` turns a report into a `View`, and it refuses a batch that is too small (MATH §6).
 """
 
@@ -84,9 +85,11 @@ def shuffle(items: Iterable[Report], entropy: Entropy = SYSTEM) -> Report: ...
 @overload
 def shuffle(items: Iterable[NDArray[Any]], entropy: Entropy = SYSTEM) -> NDArray[Any]: ...
 def shuffle(items: Iterable[Any], entropy: Entropy = SYSTEM) -> Any:
-    """All users' reports mixed together. Reports are added, because after mixing only the counts
-    matter. Explicit messages (`Report.signs` or `Report.messages`) are returned in a uniformly
-    random order, drawn with cryptographic bits.
+    """All users' reports mixed together.
+
+    Reports are added, because after mixing only the counts matter. Explicit messages
+    (`Report.signs` or `Report.messages`) are returned in a uniformly random order, drawn with
+    cryptographic bits.
     """
     things = list(items)
     if not things:

@@ -1,7 +1,8 @@
-"""What the analyzer returns: estimates with everything needed to judge them. Every result is a
-`Result` with its ε, its number of users, its error, its certificate, and ways to show it (text,
-notebook, JSON, picture). `Estimate` is one number, `HistogramResult` one number per label;
-`quantiles_result.QuantilesResult` is the third.
+"""What the analyzer returns: estimates with everything needed to judge them.
+
+Every result is a `Result` with its ε, its number of users, its error, its certificate, and ways to
+show it (text, notebook, JSON, picture). `Estimate` is one number, `HistogramResult` one number per
+label; `quantiles_result.QuantilesResult` is the third.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Makes the callable function for a declared query: `shuffledp.count` from `CountQuery`. Its types
-are those of the class's arguments, so mypy checks every call. Its help lists every argument with
-its meaning and default. Which engine runs it depends on the data.
+"""Makes the callable function for a declared query: `shuffledp.count` from `CountQuery`.
+
+Its types are those of the class's arguments, so mypy checks every call. Its help lists every
+argument with its meaning and default. Which engine runs it depends on the data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A privacy budget for several releases, exact and safe between processes. The ledger is one JSON
-file. `spend` locks a file next to it, reads the ledger, decides, and replaces it in one step, so
-two programs that request the last ε at the same time cannot both get it. An entry keeps the
-released result, so that it can be shown again at no further cost.
+"""A privacy budget for several releases, exact and safe between processes.
+
+The ledger is one JSON file. `spend` locks a file next to it, reads the ledger, decides, and
+replaces it in one step, so two programs that request the last ε at the same time cannot both get
+it. An entry keeps the released result, so that it can be shown again at no further cost.
 
 Every entry has a hash of itself and the previous entry, and the file has a hash of the last entry
 and the budget. A ledger with an edited, moved or removed entry is refused. Anyone who can write the
@@ -311,9 +312,11 @@ class Ledger:
 
     def restore(self, budget: ExactNumber, lines: Sequence[Entry], spent: Fraction) -> int:
         """Writes the entries that are missing after a loss, creating the ledger with this budget if
-        there is none, and returns how many were missing. Ensures: on return the ledger has every
-        entry and has spent at least `spent`; spending whose purpose is unknown becomes a separate
-        entry. The budget may be exceeded, since these releases were made.
+        there is none, and returns how many were missing.
+
+        Ensures: on return the ledger has every entry and has spent at least `spent`; spending whose
+        purpose is unknown becomes a separate entry. The budget may be exceeded, since these
+        releases were made.
         """
         with self._locked():
             missing_file = not self.path.exists()

@@ -43,10 +43,11 @@ def publish(
     finish: Callable[[R], R] | None = None,
     times: int = 1,
 ) -> R:
-    """The result of a batch, charged to the ledger (if one is given) before anyone gets it. `what`
-    is the ledger's entry for this release, and `note` is the caller's note. The charge is `times`
-    the protocol's ε, for people with several rows. `certificate` goes into the result, which
-    `finish` then turns into the final one.
+    """The result of a batch, charged to the ledger (if one is given) before anyone gets it.
+
+    `what` is the ledger's entry for this release, and `note` is the caller's note. The charge is
+    `times` the protocol's ε, for people with several rows. `certificate` goes into the result,
+    which `finish` then turns into the final one.
 
     Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
     protocol needs; raises `BudgetExceeded` or `SeededError` and releases nothing if the ledger

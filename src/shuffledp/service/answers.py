@@ -1,6 +1,7 @@
-"""Reads a server's response up to a limit, and its JSON with bounds. The server is not trusted: its
-response may be arbitrarily long and deep. Responses are requested without compression and never
-decompressed: a few kilobytes can expand to gigabytes.
+"""Reads a server's response up to a limit, and its JSON with bounds.
+
+The server is not trusted: its response may be arbitrarily long and deep. Responses are requested
+without compression and never decompressed: a few kilobytes can expand to gigabytes.
 """
 
 from __future__ import annotations

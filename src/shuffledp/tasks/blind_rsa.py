@@ -3,7 +3,7 @@
     device    blinded, inverse = key.blind(message)
     signer    answer = private.sign(blinded)
     device    signature = key.finalize(message, answer, inverse)
-    anyone key.verify(message, signature)
+    anyone    key.verify(message, signature)
 
 The blinded message is uniform over everything that the key can sign, for every message, so the
 signer learns nothing about the message or the signature.

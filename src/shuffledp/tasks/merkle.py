@@ -1,6 +1,7 @@
-"""A Merkle tree as in RFC 9162: one hash for a list that only grows. An inclusion path proves that
-an entry is in the list with a given root; a consistency path proves that the list with one root
-extends the list with an earlier one. Both need about log₂(size) hashes.
+"""A Merkle tree as in RFC 9162: one hash for a list that only grows.
+
+An inclusion path proves that an entry is in the list with a given root; a consistency path proves
+that the list with one root extends the list with an earlier one. Both need about log₂(size) hashes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The order of a batch's messages, which does not reveal who sent what. Canonical order sorts the
-messages by their bytes. It depends only on the messages, so it needs no randomness, is the same
-after every retry, and puts replays next to each other. Uniform order sorts by AES-256 of each
-message's first block, with a key that is drawn for the batch and erased with it. Nobody without the
-key can distinguish this order from a uniformly random one, and it is also the same after every
-retry. `parts.Sorter` brings a batch that is larger than memory into this order.
+"""The order of a batch's messages, which does not reveal who sent what.
+
+Canonical order sorts the messages by their bytes. It depends only on the messages, so it needs no
+randomness, is the same after every retry, and puts replays next to each other. Uniform order sorts
+by AES-256 of each message's first block, with a key that is drawn for the batch and erased with it.
+Nobody without the key can distinguish this order from a uniformly random one, and it is also the
+same after every retry. `parts.Sorter` brings a batch that is larger than memory into this order.
 """
 
 from __future__ import annotations

@@ -163,6 +163,7 @@ def as_rows(data: bytes) -> Rows:
 
 class Sorter:
     """Brings any number of messages into order, with about `memory` bytes in memory at a time.
+
     Messages that do not fit are written to files in `folder`, as sorted runs, encrypted with a key
     that exists only in this process.
     """

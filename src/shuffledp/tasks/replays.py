@@ -1,9 +1,10 @@
-"""Drops messages that were seen before, within a batch and across all batches of a key. If a
-shuffler could repeat one user's ciphertexts c times, the published result would reveal that user's
-value. Every message begins with its own encapsulated key, so equal keys are copies (and a message
-with an altered one no longer opens). Of every counted batch the first 16 bytes of each encapsulated
-key are kept, sorted, until the analyzer's key is destroyed. A batch in canonical order is compared
-with them page by page, so memory does not grow with the batch.
+"""Drops messages that were seen before, within a batch and across all batches of a key.
+
+If a shuffler could repeat one user's ciphertexts c times, the published result would reveal that
+user's value. Every message begins with its own encapsulated key, so equal keys are copies (and a
+message with an altered one no longer opens). Of every counted batch the first 16 bytes of each
+encapsulated key are kept, sorted, until the analyzer's key is destroyed. A batch in canonical order
+is compared with them page by page, so memory does not grow with the batch.
 
 `ReplayMemory` is a folder of sorted files ("runs") and `memory.json`, which names the runs and
 counts their batches. A counted batch leaves one run; `MERGED_RUNS` runs of one level become one run

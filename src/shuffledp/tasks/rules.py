@@ -1,6 +1,7 @@
-"""The batch rule: when a batch may leave the shuffler, and which batches the analyzer refuses. The
-shuffler closes only batches that the rule allows, and the analyzer checks the same rule again: a
-batch with less noise than the certificate needs must pass neither check. After a batch is opened,
+"""The batch rule: when a batch may leave the shuffler, and which batches the analyzer refuses.
+
+The shuffler closes only batches that the rule allows, and the analyzer checks the same rule again:
+a batch with less noise than the certificate needs must pass neither check. After a batch is opened,
 `check_complete` decides whether the noise that the header promises can be inside.
 """
 
@@ -109,8 +110,10 @@ def top_up_size(protocol: Protocol[Result], absent: int, report_size: int) -> in
 
 def slack_for_bad_clients(users: int, report_size: int) -> int:
     """How many reports beyond the certified users a batch has by default. A client with a broken
-    report sends up to `report_size` bad messages, each of which may spoil another report. Ensures:
-    enough for one such client, and for up to three if that is at most a quarter of the users.
+    report sends up to `report_size` bad messages, each of which may spoil another report.
+
+    Ensures: enough for one such client, and for up to three if that is at most a quarter of the
+    users.
     """
     wanted = min(BAD_CLIENTS * report_size, users // MOST_SLACK_PART)
     return max(report_size, wanted)
@@ -185,6 +188,7 @@ def complete_shares(reports: int, bad: int, topped_up: int) -> int:
 
 def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
     """Raises `BatchHeld` unless the complete reports of a batch contain the certified noise.
+
     Ensures: a batch that passes has the complete reports of at least `users` users (top-up shares
     included), so each of them is protected as the certificate says. Whether senders of complete
     reports are honest cannot be seen: plan for the guaranteed honest users. A user whose own report

@@ -1,7 +1,8 @@
-"""Verifies a task in a separate process, with limits on time and memory. A certificate is proved
-again with numbers that somebody else chose. Bounds on every field keep the proof finite, but it may
-still take long. A server therefore uses another process, keeps answering requests, and kills that
-process when it needs too much.
+"""Verifies a task in a separate process, with limits on time and memory.
+
+A certificate is proved again with numbers that somebody else chose. Bounds on every field keep the
+proof finite, but it may still take long. A server therefore uses another process, keeps answering
+requests, and kills that process when it needs too much.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def test_missing_values_and_bad_declarations(rows: Any) -> None:
     nobody = rows.selectExpr("if(number = 3, null, id) as id", "bit")
     with pytest.raises(DataError, match="column of user ids"):
         cluster.count(nobody, column="bit", epsilon=8, user="id", rows_per_user=1)
-    with pytest.raises(ParameterError, match="of the column's type"):
+    with pytest.raises(ParameterError, match="value of the column's type"):
         cluster.integer_sum(gaps, column="number", epsilon=8, largest=9, missing="none")
     with pytest.raises(ParameterError, match="name of a column"):
         cluster.count(rows, column="bit", epsilon=8, user=["a"], rows_per_user=1)

@@ -52,11 +52,12 @@ def noise_error(decay: Floats) -> Floats:
 def bounded_cost(
     users: float, largest: Floats, epsilon: Floats, mse: Floats, padded: bool = True
 ) -> Floats:
-    """The approximate number of messages of a bounded cell: floats, arrays, within 3 %. Counts the
-    maximum (`padded`) or the average at the largest value. On average, muting upwards costs almost
-    nothing, and the way down gets all of the error. ∞ if the noise alone exceeds the error. The
-    muted cut and the share φ are fitted to what the search finds; the cut then follows from the
-    error that muting may cost.
+    """The approximate number of messages of a bounded cell: floats, arrays, within 3 %.
+
+    Counts the maximum (`padded`) or the average at the largest value. On average, muting upwards
+    costs almost nothing, and the way down gets all of the error. ∞ if the noise alone exceeds the
+    error. The muted cut and the share φ are fitted to what the search finds; the cut then follows
+    from the error that muting may cost.
     """
     d, epsilon, left = np.asarray(largest, float), np.asarray(epsilon, float), np.asarray(mse)
     fall = epsilon / d

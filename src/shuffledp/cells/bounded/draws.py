@@ -1,5 +1,6 @@
-"""Draws for many users of a bounded cell at once, with the same distribution as one by one. Noise
-and muting are rare, so only users who draw something other than 0 are processed.
+"""Draws for many users of a bounded cell at once, with the same distribution as one by one.
+
+Noise and muting are rare, so only users who draw something other than 0 are processed.
 """
 
 from __future__ import annotations

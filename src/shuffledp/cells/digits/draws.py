@@ -1,5 +1,7 @@
 """Draws of cells that share their way up: for one user, and for many users at once with the same
-distribution. Jumps and noise are rare, so only users who draw something other than 0 are processed.
+distribution.
+
+Jumps and noise are rare, so only users who draw something other than 0 are processed.
 """
 
 from __future__ import annotations

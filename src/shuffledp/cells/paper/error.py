@@ -1,4 +1,6 @@
-"""The error distribution of the paper's cell, for its intervals (MATH §4). Floats, for reporting.
+"""The error distribution of the paper's cell, for its intervals (MATH §4).
+
+Floats, for reporting.
 
 For a true sum T the difference V₊ − V₋ is S = T − n·h − (what the muted users have above h) +
 z_plus − z_minus. With D = 1 the muted part is Bin(T, q) exactly; with larger D it depends on how T

@@ -1,8 +1,10 @@
-"""The exact law of a bucket's tokens, and intervals by inverting it. For reporting only, so floats
-are enough. V is the number of tokens in a bucket that f of the users have. Users are independent,
-so V's characteristic function is a product of two users' functions, one for holders and one for the
-others; transformed back, it is the law of V on the integers (on a lattice, where the law is very
-wide). Jumps are part of it. Nothing here grows with the number of users.
+"""The exact law of a bucket's tokens, and intervals by inverting it.
+
+For reporting only, so floats are enough. V is the number of tokens in a bucket that f of the users
+have. Users are independent, so V's characteristic function is a product of two users' functions,
+one for holders and one for the others; transformed back, it is the law of V on the integers (on a
+lattice, where the law is very wide). Jumps are part of it. Nothing here grows with the number of
+users.
 
 An interval contains the f for which V is not an outlier (inversion of two one-sided tests). It is
 not clipped to possible values: below 0 and above the number of users the law is continued as if

@@ -5,8 +5,8 @@
     Python   encode ──▶ tally ──▶ one exact draw of this part's share of noise, keyed by
              (the job's secret, the part's number)
     JVM      add up the parts' reports, cell by cell
-    driver   one row per cell with messages: +1s and −1s with their noise. never a row of data or a
-    true count
+    driver   one row per cell with messages: +1s and −1s with their noise; never a row of data or
+             a true count
 
 A protocol depends on the number of users. If a grouped column has only few possible values, one
 task gets all of them and also plans, so a single job does everything; otherwise a first job counts.
@@ -164,6 +164,7 @@ def tally_of(protocol: Protocol[Result], codes: Values, batch: Any) -> Counts:
 
 def added_up(frame: Any, work: PartWork) -> Report:
     """The report of all users in a frame of values, or of values and how many users have each.
+
     Ensures: one job runs, and its result is a value on the driver. Nobody gets the frame with noise
     in it, or the report of a single part, which has only that part's noise. If a part refuses its
     data, all data is refused.

@@ -1,6 +1,7 @@
-"""CSV files on Spark, read as on one machine: all values of a column determine its type. Spark's
-inference differs: it treats other words as missing, unreadable lines as empty, and dates as times.
-So every value is read as text, and the requested column gets its type by the rules of
+"""CSV files on Spark, read as on one machine: all values of a column determine its type.
+
+Spark's inference differs: it treats other words as missing, unreadable lines as empty, and dates as
+times. So every value is read as text, and the requested column gets its type by the rules of
 `docs/data.md`. A value that looks like a number or a date but does not follow these rules is
 refused, because one machine might read it differently.
 """

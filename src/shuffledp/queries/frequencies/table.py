@@ -83,8 +83,10 @@ class Table:
 
     def intervals(self, seen: Counts, outside: float) -> tuple[Counts, Counts]:
         """The interval of counts for each label's tokens; each side misses with probability at most
-        outside/2. Two tests share the lower side: one of the sum, and one of the two rows
-        separately, which a collision in one row does not mislead.
+        outside/2.
+
+        Two tests share the lower side: one of the sum, and one of the two rows separately, which a
+        collision in one row does not mislead.
         """
         pairs, places = np.unique(seen.T, axis=0, return_inverse=True)
         pairs = pairs.T

@@ -1,10 +1,11 @@
-"""Finds the words in a table of rows: search, a test for every word, and peeling. A word that
-nobody has is in uniformly random buckets. A word is accepted only if its rows have more tokens than
-chance explains, and longer words need more: the words of u units share a weight, and all weights
-add up to at most 1 (Kraft's inequality). So the expected number of accepted words that nobody has
-is at most `FALSE_PER_ROUND` in a round. The distribution of a random bucket is estimated from the
-table, so it includes noise, jumps and other words. Accepted words are subtracted from the table,
-which uncovers rarer ones.
+"""Finds the words in a table of rows: search, a test for every word, and peeling.
+
+A word that nobody has is in uniformly random buckets. A word is accepted only if its rows have more
+tokens than chance explains, and longer words need more: the words of u units share a weight, and
+all weights add up to at most 1 (Kraft's inequality). So the expected number of accepted words that
+nobody has is at most `FALSE_PER_ROUND` in a round. The distribution of a random bucket is estimated
+from the table, so it includes noise, jumps and other words. Accepted words are subtracted from the
+table, which uncovers rarer ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The axis of quantiles: the finest bins, and how values on them are read and shown. Bins are equal
-parts of [low, high] or, for whole numbers and dates, points or equally large groups of points.
-Positions on an axis are counted in bins from its beginning.
+"""The axis of quantiles: the finest bins, and how values on them are read and shown.
+
+Bins are equal parts of [low, high] or, for whole numbers and dates, points or equally large groups
+of points. Positions on an axis are counted in bins from its beginning.
 """
 
 from __future__ import annotations

@@ -86,9 +86,10 @@ BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
     ),
 )
 class QuantilesQuery(Query[QuantilesResult]):
-    """Quantiles of a column of numbers or dates, and the number of rows in any range. Each row is
-    one user. The column is counted in equal bins of `bounds`, on several levels if that reduces the
-    error. Every further quantile or range of the result costs no privacy.
+    """Quantiles of a column of numbers or dates, and the number of rows in any range.
+
+    Each row is one user. The column is counted in equal bins of `bounds`, on several levels if that
+    reduces the error. Every further quantile or range of the result costs no privacy.
 
     Returns:
         A `QuantilesResult`: `quantile(p)`, `between(low, high)`, `shown()`, `certificate`,

@@ -73,9 +73,10 @@ class RangeErrors:
 
 
 def steps_below(heights: Floats, wanted: float) -> float:
-    """The number of steps for which a piecewise linear curve is below a height. For a rising curve,
-    this is where it reaches the height. For a noisy one, it is where the curve with the same
-    heights in sorted order reaches it.
+    """The number of steps for which a piecewise linear curve is below a height.
+
+    For a rising curve, this is where it reaches the height. For a noisy one, it is where the curve
+    with the same heights in sorted order reaches it.
 
     >>> steps_below(np.array([0.0, 2.0, 0.0, 4.0]), 1.0)
     1.25

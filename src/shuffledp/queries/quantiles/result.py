@@ -118,10 +118,11 @@ class QuantilesResult(Result):
         return replace(shown, rmse=max(estimate.rmse for estimate in shown.shown()))
 
     def between(self, low: object, high: object) -> Estimate:
-        """How many users are in [low, high). If an end is inside a bucket, its users are assumed to
-        be spread evenly, and the interval allows for all or none of them: its lower end counts only
-        buckets that are entirely inside, its upper end all that overlap. The name shows their
-        edges.
+        """How many users are in [low, high).
+
+        If an end is inside a bucket, its users are assumed to be spread evenly, and the interval
+        allows for all or none of them: its lower end counts only buckets that are entirely inside,
+        its upper end all that overlap. The name shows their edges.
         """
         start = self.axis.position(low, "the lower end")
         end = self.axis.position(high, "the upper end")

@@ -1,8 +1,9 @@
-"""What a device remembers: its reports, their exact cost in ε, and the keys it has seen. It is one
-JSON file in the outbox, changed under a lock and on disk before a report leaves, so all tasks and
-programs that use the same outbox share one budget. If the file is lost while the outbox shows that
-reports were sent, nothing more is sent until a person decides to start over. The purpose of reports
-can be wiped at any time; their cost and time stay, so that the budget holds.
+"""What a device remembers: its reports, their exact cost in ε, and the keys it has seen.
+
+It is one JSON file in the outbox, changed under a lock and on disk before a report leaves, so all
+tasks and programs that use the same outbox share one budget. If the file is lost while the outbox
+shows that reports were sent, nothing more is sent until a person decides to start over. The purpose
+of reports can be wiped at any time; their cost and time stay, so that the budget holds.
 """
 
 from __future__ import annotations

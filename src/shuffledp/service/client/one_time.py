@@ -1,7 +1,8 @@
 """The one-time token of a task on a device: blinded, signed by the issuer, unblinded, and kept
-until the report that carries it is acknowledged. The request to the issuer is stored before it is
-sent. After an interruption the same request is sent again and gets the same response; a different
-one would be refused.
+until the report that carries it is acknowledged.
+
+The request to the issuer is stored before it is sent. After an interruption the same request is
+sent again and gets the same response; a different one would be refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Metrics for Prometheus: per task and reason, never per report, and about the process itself.
+
 Every server has its own registry, so that several in one process do not mix their metrics.
 """
 

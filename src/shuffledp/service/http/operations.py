@@ -1,4 +1,5 @@
 """Requests and responses of each route, described once for the routes and the OpenAPI documents.
+
 `Served` pairs an `Operation` with its handler, and `openapi_document` makes
 docs/schema/*.openapi.json from all operations of a role. A test compares every response of the
 servers in the tests with these descriptions.

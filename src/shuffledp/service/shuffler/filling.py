@@ -1,6 +1,7 @@
-"""The batch that each task is filling: one row per task, changed in the statement that stores. The
-row's counter and the reports are written together, so a full batch has exactly as many reports as
-the task's rule says, even if processes are killed. The number of the batch, and with it the key
+"""The batch that each task is filling: one row per task, changed in the statement that stores.
+
+The row's counter and the reports are written together, so a full batch has exactly as many reports
+as the task's rule says, even if processes are killed. The number of the batch, and with it the key
 that encrypts its reports, is known before reports are stored.
 """
 

@@ -61,9 +61,10 @@ class Intake:
             await asyncio.wait(list(self._unsettled))
 
     async def run(self) -> None:
-        """Commits uploads until `close` was called and none is left. Two loops take turns: while
-        one commits, the other already checks and encrypts, or waits for the database. So the disk
-        never waits for the event loop.
+        """Commits uploads until `close` was called and none is left.
+
+        Two loops take turns: while one commits, the other already checks and encrypts, or waits for
+        the database. So the disk never waits for the event loop.
         """
         await asyncio.gather(self._commit_all(), self._commit_all())
 

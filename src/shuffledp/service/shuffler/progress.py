@@ -1,7 +1,8 @@
-"""The public progress of a task: in tenths of a batch, with minutes of delay. An exact count that
-changes with every report would reveal to an issuer, which knows when it issued each token, who has
-used one. So the counts are read at fixed times, regardless of requests, and the second-to-last
-reading is shown, rounded down.
+"""The public progress of a task: in tenths of a batch, with minutes of delay.
+
+An exact count that changes with every report would reveal to an issuer, which knows when it issued
+each token, who has used one. So the counts are read at fixed times, regardless of requests, and the
+second-to-last reading is shown, rounded down.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The keys that encrypt stored reports: one per batch, destroyed after its delivery. A database
-keeps copies of deleted data in its log, in free pages and in backups. So every report is stored
-encrypted (AES-GCM) with the key of its batch, and the keys are kept outside the database and its
-backups. After a batch is delivered, its key is destroyed, and every copy of its reports becomes
+"""The keys that encrypt stored reports: one per batch, destroyed after its delivery.
+
+A database keeps copies of deleted data in its log, in free pages and in backups. So every report is
+stored encrypted (AES-GCM) with the key of its batch, and the keys are kept outside the database and
+its backups. After a batch is delivered, its key is destroyed, and every copy of its reports becomes
 unreadable.
 
 Which keys were destroyed is recorded, so that a store restored from a backup can tell reports that

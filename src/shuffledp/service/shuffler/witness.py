@@ -1,4 +1,5 @@
 """The shuffler witnesses the analyzer's log of tasks: it signs only heads that extend what it saw.
+
 So the analyzer cannot show one log to one person and another log to everyone else, unless the
 shuffler helps. The newest head is kept in the store, which all processes share, and in a file next
 to the signing key, before anything is signed for it: a shuffler whose store was restored from a
