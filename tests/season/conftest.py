@@ -9,6 +9,7 @@ from pathlib import Path
 import postgres_server as postgres
 import pytest
 from browsers import Browser
+from bucket_server import bucket_running
 from client_site import client_site
 from season_backup import Backups
 from season_play import Season
@@ -27,11 +28,12 @@ def season(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser) ->
     with (
         client_site(tmp_path / "site") as site,
         postgres.running(programs) as socket,
+        bucket_running() as bucket,
         tempfile.TemporaryDirectory(prefix="season-") as temporary,
     ):
         browser.open(site)
         store = postgres.new_database(programs, socket)
-        stage = Stage(tmp_path / "servers", temporary, store, site)
+        stage = Stage(tmp_path / "servers", temporary, store, origin=site, bucket=bucket)
         for role in ("shuffler", "analyzer", "issuer"):
             name = f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"
             monkeypatch.setenv(name, stage.tokens[f"collector at {role}"])

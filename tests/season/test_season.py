@@ -1,5 +1,6 @@
-"""A whole season: three weekly tasks of a series, 300 devices, kill −9 throughout, a restored
-backup, a shuffler that forges, and a crowd that poisons. Everything is a program of its own."""
+"""A whole season: three weekly tasks of a series, 300 devices, three replicas of the shuffler with
+a bucket between them and the analyzer, kill −9 throughout, a restored backup, a shuffler that
+forges, and a crowd that poisons. Everything is a program of its own."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 import season_checks as checks
 import season_forger
+from bucket_server import held
+from raw_sockets import wait_for
 from season_browser import BrowserPerson
 from season_devices import Person
 from season_play import (
@@ -32,7 +35,7 @@ from season_play import (
     Season,
     Wave,
 )
-from season_stage import COMMAND, KILLED, command
+from season_stage import COMMAND, KILLED, PATIENCE_SECONDS, command
 from service_issuer import code
 
 from shuffledp.service.client.one_time import spent_name
@@ -61,6 +64,7 @@ def test_a_whole_season(season: Season) -> None:
     assert all(season.stage.kills[name] >= 2 for name in KILLED), season.stage.kills
     published = read_results(season)
     every_report_was_counted_once(season)
+    nothing_is_left_in_the_bucket(season)
     no_device_is_beyond_its_budget(season)
     results_are_as_forecast_or_marked(season, published)
     the_forger_saw_nothing_but_noise(season, published)
@@ -188,6 +192,13 @@ def every_report_was_counted_once(season: Season) -> None:
     url, token = f"{season.stage.urls['shuffler']}/status", season.stage.tokens["operator"]
     status = season.stage.http.get(url, headers={"Authorization": f"Bearer {token}"}).json()
     assert [task["have"] for task in status["tasks"]] == [0] * WEEKS
+
+
+def nothing_is_left_in_the_bucket(season: Season) -> None:
+    """Batches went from one organisation to the other through it: the analyzer got no part by
+    HTTP, and has deleted what it counted."""
+    assert wait_for(lambda: held(season.stage.bucket) == [], PATIENCE_SECONDS)
+    assert not list((season.stage.folder / "shuffler").glob("**/*"))
 
 
 def no_device_is_beyond_its_budget(season: Season) -> None:

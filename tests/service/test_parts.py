@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bucket_server import bucket_running, held
 from service_deliveries import stored_tallies
 from service_trio import USERS, Trio, known_report
 
@@ -38,38 +39,8 @@ from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """The URI of a bucket on an S3 server on this machine."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    names = {
-        "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(names)
-    uri = f"s3://batches/run?endpoint_override={host}:{port}&scheme=http&region=us-east-1"
-    uri += "&allow_bucket_creation=true"
-    from pyarrow.fs import FileSystem
-
-    system, _ = FileSystem.from_uri(uri)
-    system.create_dir("batches")
-    yield uri
-    server.stop()
-    for name, value in before.items():
-        if value is None:
-            os.environ.pop(name)
-        else:
-            os.environ[name] = value
-
-
-def held(uri: str) -> list[str]:
-    """The names of all files in a bucket."""
-    from pyarrow.fs import FileSelector, FileSystem
-
-    system, inside = FileSystem.from_uri(uri)
-    found = system.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
-    return sorted(one.path for one in found if one.is_file)
+    with bucket_running() as uri:
+        yield uri
 
 
 # order

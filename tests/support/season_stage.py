@@ -30,7 +30,7 @@ from shuffledp.tasks.clock import DAY_SECONDS
 ROLES = ("analyzer", "shuffler", "issuer", "relay")
 KILLED = (*ROLES, "worker")
 """What is killed: the shuffler is the parent of its workers."""
-WORKERS = 2
+WORKERS = 3
 COMMAND = ("-m", "shuffledp.cli.main")
 PATIENCE_SECONDS = 180.0
 LOG_LINES = 12
@@ -58,8 +58,10 @@ def command(*words: str) -> str:
 class Stage:
     """The servers: how to start, kill and stop them, and what time it is."""
 
-    def __init__(self, folder: Path, temporary: str, shuffler_store: str, origin: str) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, temporary: str, shuffler_store: str, *, origin: str, bucket: str
+    ) -> None:
+        self.folder, self.bucket = folder, bucket
         self.folder.mkdir()
         self.ports = {role: free_port() for role in ROLES}
         self.urls = {role: f"http://127.0.0.1:{port}" for role, port in self.ports.items()}
@@ -81,6 +83,12 @@ class Stage:
             "SHUFFLEDP_SHUFFLER_STORE": shuffler_store,
             "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": self.tokens["shuffler"],
             "SHUFFLEDP_SHUFFLER_RETRY_SECONDS": "1",
+            "SHUFFLEDP_SHUFFLER_DELIVER": "manifest",
+            "SHUFFLEDP_SHUFFLER_SPOOL": bucket,
+            "SHUFFLEDP_SHUFFLER_REPORT_KEYS": f"{folder}/shuffler-keys",
+            "SHUFFLEDP_SHUFFLER_GATEWAY_KEYS": f"{folder}/shuffler-gateway",
+            "SHUFFLEDP_SHUFFLER_SIGNING_KEY": f"{folder}/shuffler-signing.json",
+            "SHUFFLEDP_ANALYZER_PARTS": bucket,
             "SHUFFLEDP_ANALYZER_WORKERS": "1",
         }
 

@@ -27,10 +27,11 @@ from shuffledp.cells.base import (
     CellGroup,
     Copies,
     Counts,
+    IndependentCell,
     Values,
     independent_cell,
 )
-from shuffledp.cells.registry import KINDS, cell_from_dict, group_of_buckets
+from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -134,8 +135,9 @@ class ByGroupProtocol(Protocol[GroupsResult]):
     @cached_property
     def together(self) -> bool:
         """Whether the cell of a count draws all groups at once."""
-        kinds = [KINDS[digit.cell.kind] for digit in self.digits]
-        return self.answer == COUNT and len(kinds) == 1 and not kinds[0].independent_buckets
+        cells = [digit.cell for digit in self.digits]
+        alone = self.answer == COUNT and len(cells) == 1
+        return alone and not isinstance(cells[0], IndependentCell)
 
     @property
     def grid(self) -> int:
