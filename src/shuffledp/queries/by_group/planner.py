@@ -32,9 +32,6 @@ REAL_OVERHEAD = 8
 """Of the squared error, where no target is given: that of real sums."""
 COUNTING = (BOUNDED, POOLED, SPARSE)
 """The kinds of cells of counts, in the order in which they are tried."""
-FEW_GROUPS = 100
-"""In padded reports of counts of more groups, bounded cells save less than 0.3 % where they save
-anything (ε ≥ 5), and the size of such a report takes long to compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +229,7 @@ def _kinds(asked: _Asked, cell: str) -> tuple[str, ...]:
         return (BOUNDED,)
     if cell != BEST:
         return (cell,)
-    return COUNTING[1:] if asked.target.padded and asked.groups > FEW_GROUPS else COUNTING
+    return COUNTING
 
 
 def _reals(asked: _Asked) -> _Found:
