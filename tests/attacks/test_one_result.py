@@ -188,7 +188,7 @@ def test_a_restored_ledger_knows_the_results(tmp_path: Path, stopped: tuple[Trio
     assert asyncio.run(published(trio, task)) == first
 
 
-@pytest.mark.attack("a ledger with edited or removed lines, its hashes computed anew")
+@pytest.mark.attack("a ledger with edited or removed entries and recomputed hashes")
 def test_a_rewritten_ledger_stops_publishing(stopped: tuple[Trio, Task]) -> None:
     trio, task = stopped
     asyncio.run(published(trio, task))

@@ -79,7 +79,7 @@ def test_the_example_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     ("module", "said"),
     [
         ("raise OSError('secret')", r"'own' of the package own-package cannot be loaded \(OSError"),
-        ("ENTRY = 3", "'own' of the package own-package is no baseline Entry"),
+        ("ENTRY = 3", "'own' of the package own-package is not a baseline Entry"),
         (
             "from shuffledp.baselines import baselines_for, BASELINES\nENTRY = BASELINES[0]",
             "Two baselines for a count are named 'central'",

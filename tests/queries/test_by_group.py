@@ -296,7 +296,7 @@ def test_bad_parameters_get_one_sentence(changes: dict[str, Any], sentence: str)
         ({"groups": ["a", "a"]}, "same label"),
         ({"epsilon": 0}, "epsilon"),
         ({"users": 0}, "users"),
-        ({"rmse": 1, "mse_overhead": 1}, "together"),
+        ({"rmse": 1, "mse_overhead": 1}, "mse_overhead and rmse cannot be combined"),
     ],
 )
 def test_bad_plans_get_one_sentence(given: dict[str, Any], sentence: str) -> None:

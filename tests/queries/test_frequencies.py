@@ -68,7 +68,7 @@ def test_a_seed_repeats_a_result_and_two_calls_do_not_share_a_hash() -> None:
         (["a", None], {}, DataError, "missing"),
         (["a"], {"candidates": "a"}, ParameterError, "a list"),
         (["a"], {"mse_overhead": 1}, ParameterError, "planned for rmse or max_messages"),
-        (["a"], {"rmse": 1, "max_messages": 5}, ParameterError, "together"),
+        (["a"], {"rmse": 1, "max_messages": 5}, ParameterError, "cannot be combined"),
         (["a"], {"error_at": -1}, ParameterError, "error_at"),
         (["a"], {"max_messages": 2.5}, ParameterError, "max_messages"),
         (["a"], {"protocol": "local"}, ParameterError, "protocol"),

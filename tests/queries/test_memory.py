@@ -74,7 +74,7 @@ def test_too_little_memory_is_refused_and_nothing_is_charged(
     values = np.arange(ROWS) % 2
     free(monkeypatch, tmp_path, 2)
     monkeypatch.setattr(local, "batch_of", None)  # refused before any row is randomized
-    with pytest.raises(ParameterError, match="MB of memory and 2 MB are free"):
+    with pytest.raises(ParameterError, match="MB of memory, but 2 MB are free"):
         getattr(shuffledp, call)(values, epsilon=1, ledger=ledger, **own[call])
     assert ledger.remaining() == 5
 

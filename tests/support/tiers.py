@@ -50,7 +50,7 @@ LONG = {
         "test_message_by_message_has_the_same_law[real-sum-bbgn20-recursive-published]",
     ],
     "tests/baselines/test_findings.py": [
-        "test_large_domains_by_sparse_histograms_beside_local_hashing",
+        "test_sparse_histograms_compared_with_local_hashing_on_large_domains",
     ],
     "tests/browser/test_bundlers.py": [
         "test_eight_lines_send_a_report_from_another_origin",
@@ -77,7 +77,7 @@ LONG = {
         "test_sums_to_reach[1000000-4.07-1318]",
         "test_sums_to_reach[10000-2.714-432]",
         "test_the_least_epsilon_of_a_sum",
-        "test_the_least_error_for_so_many_messages[True-plan_real_sum-arguments3-300]",
+        "test_the_least_error_for_a_number_of_messages[True-plan_real_sum-arguments3-300]",
     ],
     "tests/plans/test_lower_bounds.py": [
         "test_no_plan_of_a_large_grid_sends_fewer_messages_than_its_bound",

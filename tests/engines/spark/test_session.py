@@ -76,7 +76,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    with pytest.raises(ClusterError, match="found none; a wheel"):
+    with pytest.raises(ClusterError, match="found none; the extra spark includes one"):
         sessions.prepare_java()
     with pytest.raises(MissingExtra, match="pyspark"):
         sessions.require_spark()
