@@ -55,7 +55,8 @@ def ratio(values: np.ndarray, runs: int, whole_bins: bool = False, **more: Any) 
 @pytest.mark.parametrize("users", [10_000, 200_000])
 @pytest.mark.parametrize("table", ["prices", "heights", "even"])
 def test_the_stated_error_is_within_a_fifth_of_the_measured_one(users: int, table: str) -> None:
-    found = ratio(tables(users)[table], 60)
+    runs = 240 if users == 10_000 else 60  # a rare large error of ranks moves all 19 quantiles
+    found = ratio(tables(users)[table], runs)
     print(f"quantiles of {table}, {users:,} rows: stated/measured RMSE {found:.2f}")
     assert 0.8 <= found <= 1.25
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,7 +60,8 @@ def test_a_process_that_starts_may_take_its_time(
         "import json, os, sys, time; given = json.load(sys.stdin); os.write(given['alive'], b'.'); "
         "time.sleep(60)"
     )
-    with contextlib.closing(workers.listening_socket("127.0.0.1:0")) as listening:
+    made = workers.listening_socket("127.0.0.1:0", threading.Event())
+    with contextlib.closing(made) as listening:
         for program, hangs in ((silent, False), (speaking, True)):
             monkeypatch.setattr(workers, "COMMAND", ("-S", "-c", program))
             worker = Worker(Trio(tmp_path).shuffler_config, listening, str(tmp_path))

@@ -33,8 +33,6 @@ HANG_SECONDS, START_SECONDS = 30.0, 3600.0
 """A process without a heartbeat for this long is killed. A starting process gets longer, because it
 may wait for a migration or read many keys."""
 END_SECONDS, BIND_SECONDS = 30.0, 30.0
-TAKEN = (errno.EADDRINUSE, errno.EINVAL)
-"""The errors of bind and listen while other processes use an address or are closing it."""
 
 
 class Worker:
@@ -73,9 +71,11 @@ class Worker:
         os.close(self._alive)
 
 
-def listening_socket(listen: str, seconds: float = BIND_SECONDS) -> socket.socket:
+def listening_socket(
+    listen: str, stopping: threading.Event, seconds: float = BIND_SECONDS
+) -> socket.socket:
     """A socket that listens at an address, for processes to inherit; waits for the processes of a
-    parent that was killed, which end by themselves."""
+    parent that was killed, which end by themselves, until it is told to stop."""
     host, port = place(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     end = time.monotonic() + seconds
@@ -89,9 +89,9 @@ def listening_socket(listen: str, seconds: float = BIND_SECONDS) -> socket.socke
             return made
         except OSError as error:
             made.close()
-            if error.errno not in TAKEN or time.monotonic() > end:
+            late = time.monotonic() > end or stopping.wait(LOOK_SECONDS)
+            if error.errno != errno.EADDRINUSE or late:
                 raise
-            time.sleep(LOOK_SECONDS)
 
 
 def serve_workers(config: ShufflerConfig) -> None:
@@ -101,7 +101,7 @@ def serve_workers(config: ShufflerConfig) -> None:
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: stopping.set())
     metrics = tempfile.mkdtemp(prefix="shuffledp-")
-    listening = listening_socket(config.listen)
+    listening = listening_socket(config.listen, stopping)
     # the operators' address is answered by the first process alone
     configs = [config, *([replace(config, operators_listen="")] * (config.workers - 1))]
     workers: dict[int, Worker] = {}
