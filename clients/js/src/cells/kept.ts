@@ -1,4 +1,4 @@
-/** Kept cells: the labels beside a list of heavy ones, of which a user may hold none
+/** Kept cells: the labels outside a list of heavy ones; a user may have none of them
  * (docs/protocol.md, "The kept cell"; docs/mathematics.md, "Sparse histograms"). Loaded only for
  * tasks that have one. */
 import { bad, notPrivate } from "../errors.js";

@@ -1,7 +1,7 @@
 """Limits on a server's connections: how many there are, how long a request may take to arrive, and
 how long its head may be.
 
-`Guarded` stands between the network and uvicorn's protocol, and `watched` between uvicorn and the
+`Guarded` is between the network and uvicorn's protocol, and `watched` between uvicorn and the
 application. Both use only what asyncio and ASGI define. A peer that exceeds a limit gets a short
 answer and is disconnected; nothing of it is logged.
 """
@@ -163,7 +163,7 @@ class Guarded(asyncio.Protocol):
 def watched(app: ASGIApp) -> ASGIApp:
     """An application whose requests have a short head, and which tells its connection how far a
     request is. It says `Connection: close` in every answer to a request whose body is not complete,
-    so that nobody holds a connection by sending the rest slowly, or that offers another protocol,
+    so that nobody keeps a connection by sending the rest slowly, or that offers another protocol,
     after which uvicorn's parser reads no more."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
