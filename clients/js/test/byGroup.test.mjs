@@ -67,11 +67,7 @@ test("tasks by group whose labels, bounds or cells do not fit are refused", asyn
       null,
       { 0: "ä", 1: 1 },
     ],
-    [sparse]: [
-      ["ä", 2],
-      ["other", 1],
-      ["ä"],
-    ],
+    [sparse]: [["ä", 2], ["other", 1], ["ä"]],
     [whole]: [
       ["7", 1],
       [7, 4],
