@@ -1,6 +1,6 @@
 """A whole season: three weekly tasks of a series, 300 devices, three replicas of the shuffler with
 a bucket between them and the analyzer, kill −9 throughout, a restored backup, a shuffler that
-forges, and a crowd that poisons. Everything is a program of its own."""
+forges, and a crowd that poisons. Each server is a separate program."""
 
 from __future__ import annotations
 

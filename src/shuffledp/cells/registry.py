@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -137,26 +137,31 @@ def search_digits(cell: str, target: SumTarget, messages: float | None) -> Found
 
 
 Search = Callable[[FoundCells | None], FoundCells | None]
+Better = Callable[[FoundCells, FoundCells], bool]
 
 
 def _best(
     cell: str,
     messages: float | None,
     search_of: Callable[[CellKind], Search | None],
-    better: Callable[[FoundCells, FoundCells], bool] | None = None,
+    better: Better | None = None,
 ) -> FoundCells:
-    """What costs fewest messages or, within a number of messages, errs least; or what is `better`.
-
-    Raises the last search's `PlanningError` where no search finds anything.
-    """
+    """What costs fewest messages or, within a number of messages, errs least; or what is `better`;
+    among the kinds that the planners' argument `cell` allows."""
     choice = checked_cell_choice(cell)
-    better = better or (lambda one, other: one.beats(other, messages is not None))
+    kinds = [kind for kind in KINDS.values() if choice in (BEST, kind.chosen_by)]
+    searches = [search for kind in kinds if (search := search_of(kind)) is not None]
+    return best_of(searches, better or (lambda one, other: one.beats(other, messages is not None)))
+
+
+def best_of(searches: Iterable[Search], better: Better) -> FoundCells:
+    """The best result of searches, each of which gets the best one so far.
+
+    Raises the last search's `PlanningError` if no search finds anything.
+    """
     refusal: PlanningError | None = None
     best: FoundCells | None = None
-    for kind in KINDS.values():
-        search = search_of(kind) if choice in (BEST, kind.chosen_by) else None
-        if search is None:
-            continue
+    for search in searches:
         try:
             found = search(best)
         except PlanningError as error:

@@ -6,7 +6,7 @@ too. Too much in one cell and too little in another do not cancel out. If every 
 cell of several, these must add up to the number of users. Everything here is computed from the
 released report and from public numbers. The outcome is post-processing of ε-DP data, so publishing
 it costs nothing. (Holding a batch *because* of it does cost ε if the batch would have been
-published otherwise: see `queries.batches`.)
+published otherwise: see `tasks.results`.)
 """
 
 from __future__ import annotations

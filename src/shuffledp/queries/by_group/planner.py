@@ -12,9 +12,15 @@ from shuffledp.cells.bounded.cell import MOST_BOUNDED_VALUE
 from shuffledp.cells.bounded.digit_search import search_digits
 from shuffledp.cells.bounded.search import search_buckets as search_bounded
 from shuffledp.cells.digit_search import SumTarget
-from shuffledp.cells.registry import at_count, group_of_buckets, search_buckets
+from shuffledp.cells.registry import (
+    Search,
+    at_count,
+    best_of,
+    group_of_buckets,
+    search_buckets,
+)
 from shuffledp.cells.search import BEST, BOUNDED, POOLED, SPARSE, CellTarget, FoundCells
-from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
 from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users
 from shuffledp.plans.plan import Plan
@@ -205,22 +211,21 @@ def _whole_numbers(asked: _Asked, cell: str) -> _Found:
     all groups at once have one more bucket, for the users who hold 0."""
     target = asked.target
     wanted = _cell_target(asked, int(asked.high), target.mse(asked.central_whole()))
-    kinds = _kinds(asked, cell)
-    best: tuple[FoundCells, int] | None = None
-    refusal = PlanningError("No plan was found; allow a larger error or more messages.")
-    for kind in kinds:
-        buckets = asked.groups + (kind != BOUNDED)
-        try:
-            found = search_buckets(kind, asked.epsilon, wanted, target.messages, buckets)
-        except PlanningError as error:
-            refusal = error
-            continue
-        found = at_count(wanted, found)
-        if best is None or found.beats(best[0], target.messages is not None):
-            best = found, buckets
-    if best is None:
-        raise refusal
-    return _Found((_directed(best[0].cell, asked.epsilon, best[1]),), None)
+
+    def search_of(kind: str) -> Search:
+        buckets = _buckets(asked, kind)
+        return lambda _: search_buckets(kind, asked.epsilon, wanted, target.messages, buckets)
+
+    def better(one: FoundCells, other: FoundCells) -> bool:
+        return at_count(wanted, one).beats(at_count(wanted, other), target.messages is not None)
+
+    found = best_of(map(search_of, _kinds(asked, cell)), better).cell
+    return _Found((_directed(found, asked.epsilon, _buckets(asked, found.kind)),), None)
+
+
+def _buckets(asked: _Asked, kind: str) -> int:
+    """How many buckets this kind of cell needs."""
+    return asked.groups + (kind != BOUNDED)
 
 
 def _kinds(asked: _Asked, cell: str) -> tuple[str, ...]:
