@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
@@ -20,51 +20,6 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
-
-
-class Precedent(NamedTuple):
-    """An ε that somebody chose and published."""
-
-    who: str
-    epsilon: str
-    source: str
-
-
-PRECEDENTS = (
-    Precedent(
-        "Apple, usage data of devices",
-        "ε = 2 to 16 per person and day, by kind of data",
-        "Apple, Differential Privacy Overview (2017); per day as listed by D. Desfontaines, A list "
-        "of real-world uses of differential privacy, desfontain.es. Noise is added on the device.",
-    ),
-    Precedent(
-        "US census 2020, redistricting data",
-        "ε = 17.14 for the tables about persons, except with a probability of 10⁻¹⁰",
-        "US Census Bureau, Census Bureau Sets Key Parameters to Protect Privacy in 2020 Census "
-        "Results (9 June 2021). The bureau holds the raw answers.",
-    ),
-    Precedent(
-        "LinkedIn, audience engagements",
-        "ε = 34.9 per person and month, except with a probability of 7·10⁻⁹",
-        "Rogers et al., LinkedIn's Audience Engagements API: A Privacy Preserving Data Analytics "
-        "System at Scale (2020), arXiv 2002.05839. LinkedIn holds the raw data.",
-    ),
-)
-DEFINITIONS: Rows = [
-    (
-        "ε (epsilon)",
-        "How much one person's answer can change the probability of any result: by a factor of at "
-        "most e^ε. Smaller is stricter.",
-    ),
-    ("Shuffler", "Collects encrypted reports, mixes them and forwards them. Cannot read them."),
-    ("Analyzer", "Decrypts mixed messages, adds them up, and publishes the result."),
-    ("Batch", "The reports that are mixed together and counted once."),
-    ("Certificate", "The list of inequalities that prove ε for the exact parameters in use."),
-    (
-        "Margin of error",
-        "How far the published number is from the truth, at most, as often as said.",
-    ),
-]
 HONEST_SHARE = 0.3
 """The share that fake clients move in the example."""
 
