@@ -17,7 +17,6 @@ from shuffledp.errors import PlanningError, ShuffleDPError
 from shuffledp.numbers.exact import show
 from shuffledp.plans.fleet import Rates, fleet
 from shuffledp.plans.plan import Plan
-from shuffledp.studio.cautions import cautions, smaller_epsilon
 from shuffledp.studio.examples import example
 from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier
@@ -32,8 +31,9 @@ from shuffledp.studio.questions import (
     users_of,
 )
 from shuffledp.studio.rehearsing import look, rehearse
-from shuffledp.studio.suggesting import suggestions
+from shuffledp.studio.suggesting import smaller_epsilon, suggestions
 from shuffledp.studio.words import (
+    cautions,
     certificate_rows,
     plan_facts,
     plan_sentences,

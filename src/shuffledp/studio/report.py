@@ -17,13 +17,13 @@ from shuffledp.numbers.exact import show
 from shuffledp.plans.plan import Plan
 from shuffledp.plots.results import published_png
 from shuffledp.service.http.templates import templates
-from shuffledp.studio.cautions import cautions
 from shuffledp.studio.collecting import Purpose, when
 from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import question_of
 from shuffledp.studio.words import (
     accuracy_sentence,
+    cautions,
     certificate_rows,
     cost_sentence,
     fake_clients_sentences,

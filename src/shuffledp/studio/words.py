@@ -12,7 +12,13 @@ from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.fake_clients import most_unmarked, weight
 from shuffledp.studio.fields import Form
-from shuffledp.studio.questions import confidence_of, groups_of, question_of, reach_of
+from shuffledp.studio.questions import (
+    confidence_of,
+    groups_of,
+    question_of,
+    reach_of,
+    wanted_error,
+)
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 Rows = list[tuple[str, str]]
@@ -20,6 +26,8 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
+LARGE_EPSILON = 4
+"""Above this the guarantee says little about one person (docs/how-to/choose-epsilon.md)."""
 HONEST_SHARE = 0.3
 """The share that fake clients move in the example."""
 
@@ -163,6 +171,26 @@ def percentage(share: float) -> str:
         if digits
         else (f"{100 * share:.0f} %")
     )
+
+
+def cautions(form: Form, plan: Plan[Any]) -> list[str]:
+    """A sentence or two for each weakness that makes a plan hard to defend."""
+    found = []
+    if plan.epsilon > LARGE_EPSILON:
+        found.append(
+            f"ε = {show(plan.epsilon)} is large: above {LARGE_EPSILON} the guarantee protects a "
+            "single person little. Write down why it is needed, or ask for less accuracy."
+        )
+    error, most = reach_of(form, plan), question_of(form).span(form)
+    if form["find"] != "error":
+        error = max(error, float(wanted_error(form)))
+    if 2 * error >= most:
+        found.append(
+            f"An error of {short(error)} is at least half of the largest possible answer "
+            f"({short(most)}): a guess without any data would be as good. Ask more people, "
+            "or ask for a smaller error."
+        )
+    return found
 
 
 def trust_rows(publish_noise: bool) -> Rows:
