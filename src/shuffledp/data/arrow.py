@@ -72,12 +72,18 @@ def to_dictionary(chunk: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         if pa.types.is_string_view(chunk.type):
             chunk = chunk.cast(pa.large_string())
         chunk = chunk.dictionary_encode()
-    names = chunk.dictionary.to_pylist()
-    if None in names:
-        values = to_numpy(chunk)
-        found, codes = np.unique(values.astype(str), return_inverse=True)
-        return found.astype(object), codes
-    return np.array(names, dtype=object), chunk.indices.to_numpy()
+    chunk = _without_null(chunk)
+    return np.array(chunk.dictionary.to_pylist(), dtype=object), chunk.indices.to_numpy()
+
+
+def _without_null(chunk: Any) -> Any:
+    """A dictionary-encoded column whose dictionary has no null; refuses rows that have it."""
+    if not chunk.dictionary.null_count:
+        return chunk
+    plain = chunk.dictionary_decode()
+    if plain.null_count:
+        raise DataError(MISSING)
+    return plain.dictionary_encode()
 
 
 def text_counts(chunk: Any) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
@@ -99,15 +105,11 @@ def _decoded(chunk: Any) -> NDArray[Any]:
     """The values of a dictionary-encoded column, whose dictionary may contain missing values."""
     if not len(chunk):
         return np.zeros(0, object)
-    named = chunk.dictionary.to_pylist()
-    if None in named:
-        chunk = chunk.dictionary_decode()
-        if chunk.null_count:
-            raise DataError(MISSING)
-        return to_numpy(chunk)
     if arrow_type(chunk.type) == "text":
-        return np.asarray(np.array(named, dtype=object)[chunk.indices.to_numpy()])
-    return np.asarray(from_objects(named)[0][chunk.indices.to_numpy()])
+        names, codes = to_dictionary(chunk)
+        return np.asarray(names[codes])
+    chunk = _without_null(chunk)
+    return np.asarray(from_objects(chunk.dictionary.to_pylist())[0][chunk.indices.to_numpy()])
 
 
 def _records(chunk: Any) -> NDArray[Any]:

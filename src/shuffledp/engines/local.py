@@ -298,7 +298,11 @@ def tallied(
 ) -> NDArray[np.int64]:
     """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
     if column.counted is not None and protocol.encodes_alike:
-        return _tallied_by_value(protocol, query, column, progress)
+        by_value = protocol.tally(np.zeros(0, np.int64))
+        with missing_first(column):
+            for values, rows in _counted_parts(query, column, progress):
+                np.add.at(by_value, protocol.encode(values), rows)
+        return by_value
     if protocol.encodes_counted and (column.counted is not None or column.holds == "whole"):
         return protocol.tally_of_counted(*_counted(query, column, progress), entropy)
     tally: NDArray[np.int64] | None = None
@@ -310,6 +314,22 @@ def tallied(
                 progress(len(values))
     assert tally is not None
     return tally
+
+
+def _counted_parts(
+    query: Query[R], column: Column, progress: Progress | None
+) -> Iterator[tuple[Values, NDArray[np.int64]]]:
+    """Different values, compared if the query does so, and prepared, and how many rows have each;
+    a value may occur again in a later part."""
+    assert column.counted is not None
+    wanted = query.compared_with
+    for names, rows in column.counted():
+        yield (
+            query.prepare(names if wanted is None else compared(names, wanted, column.holds)),
+            rows,
+        )
+        if progress is not None:
+            progress(int(rows.sum()))
 
 
 def _counted(
@@ -328,11 +348,7 @@ def _counted(
             seen, counts = (np.concatenate(some) for some in zip(*parts, strict=True))
             values, places = np.unique(seen, return_inverse=True)
             return values, np.bincount(places, counts).astype(np.int64)
-        texts = []
-        for names, counts in column.counted():
-            texts.append((query.prepare(names), counts))
-            if progress is not None:
-                progress(int(counts.sum()))
+        texts = list(_counted_parts(query, column, progress))
     if len(texts) == 1:
         return texts[0]
     for names, counts in texts:
@@ -341,20 +357,3 @@ def _counted(
         rows = np.concatenate([rows, np.zeros(len(known) - len(rows), np.int64)])
         np.add.at(rows, places, counts)
     return np.array(list(known), object), rows
-
-
-def _tallied_by_value(
-    protocol: Protocol[R], query: Query[R], column: Column, progress: Progress | None
-) -> NDArray[np.int64]:
-    """The same if equal values have equal codes: each different value is encoded once."""
-    assert column.counted is not None
-    tally = protocol.tally(np.zeros(0, np.int64))
-    wanted = query.compared_with
-    with missing_first(column):
-        for names, counts in column.counted():
-            if wanted is not None:
-                names = compared(names, wanted, column.holds)
-            np.add.at(tally, protocol.encode(query.prepare(names)), counts)
-            if progress is not None:
-                progress(int(counts.sum()))
-    return tally
