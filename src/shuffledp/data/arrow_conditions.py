@@ -13,18 +13,7 @@ from numpy.typing import NDArray
 from shuffledp.data.arrays import MISSING, ColumnType
 from shuffledp.data.arrow import arrow_type, pyarrow
 from shuffledp.data.columns import FileFormat, arrow_column, check_index, column_of
-from shuffledp.data.conditions import (
-    Both,
-    Compared,
-    Condition,
-    Literal,
-    Missing,
-    Name,
-    Not,
-    OneOf,
-    columns_of,
-    parsed,
-)
+from shuffledp.data.conditions import Literal, Meaning, Name, columns_of, parsed
 from shuffledp.data.sources import Source
 from shuffledp.data.values import comparable
 from shuffledp.errors import DataError, ParameterError
@@ -55,7 +44,7 @@ def kept_rows(where: Where, data: object, rows: int, file_format: FileFormat) ->
     columns = {
         name: _plain(arrow_column(data, name, file_format)) for name in columns_of(condition)
     }
-    found = _compute().fill_null(_evaluated(condition, columns), False)
+    found = _compute().fill_null(_meaning(columns).of(condition), False)
     kept = np.asarray(found, np.bool_)
     if len(kept) != rows:
         raise DataError("where must return exactly one true or false for every row.")
@@ -105,39 +94,36 @@ def _plain(column: Any) -> Any:
     return column
 
 
-def _evaluated(condition: Condition, columns: Mapping[str, Any]) -> Any:
-    """True, false or null for each row."""
+def _meaning(columns: Mapping[str, Any]) -> Meaning:
+    """What conditions mean on Arrow arrays."""
     compute = _compute()
-    match condition:
-        case Both(word, first, second):
-            join = compute.and_kleene if word == "and" else compute.or_kleene
-            return join(_evaluated(first, columns), _evaluated(second, columns))
-        case Not(part):
-            return compute.invert(_evaluated(part, columns))
-        case Missing(column):
-            return compute.is_null(columns[column.name])
-        case OneOf(column, values):
-            found = [_compared(columns[column.name], "=", value) for value in values]
-            for other in found[1:]:
-                found[0] = compute.or_kleene(found[0], other)
-            return found[0]
-        case Compared(column, operator, Name(other)):
-            return _two_columns(columns[column.name], operator, columns[other])
-        case Compared(column, operator, value):
-            return _compared(columns[column.name], operator, value)
+
+    def compared(column: Name, operator: str, other: Name | Literal) -> Any:
+        first = columns[column.name]
+        if isinstance(other, Name):
+            pair = _two_columns(first, columns[other.name])
+        else:
+            pair = _with_value(first, literal_of(other, arrow_type(first.type), operator))
+        return getattr(compute, KERNELS[operator])(*pair)
+
+    return Meaning(
+        both=compute.and_kleene,
+        either=compute.or_kleene,
+        opposite=compute.invert,
+        missing=lambda column: compute.is_null(columns[column.name]),
+        compared=compared,
+    )
 
 
-def _compared(column: Any, operator: str, value: Any) -> Any:
-    """A column compared with a value of the same kind."""
+def _with_value(column: Any, one: Any) -> tuple[Any, Any]:
+    """A column and a value of the same kind, in types that can be compared."""
     pa = pyarrow()
-    holds = arrow_type(column.type)
-    one = literal_of(value, holds, operator)
-    kind = column.type
+    holds, kind = arrow_type(column.type), column.type
     if holds == "whole":
         column, kind = _whole(column, one)
     elif holds in ("time", "instant"):
         kind = pa.timestamp("us", tz=None if holds == "time" else "UTC")
-    return getattr(_compute(), KERNELS[operator])(column, pa.scalar(one, kind))
+    return column, pa.scalar(one, kind)
 
 
 def _whole(column: Any, one: Any) -> tuple[Any, Any]:
@@ -148,7 +134,8 @@ def _whole(column: Any, one: Any) -> tuple[Any, Any]:
     return column.cast(pa.float64(), safe=False), pa.float64()
 
 
-def _two_columns(first: Any, operator: str, second: Any) -> Any:
+def _two_columns(first: Any, second: Any) -> tuple[Any, Any]:
+    """Two columns of the same kind, in types that can be compared."""
     pa = pyarrow()
     one, other = arrow_type(first.type), arrow_type(second.type)
     check_kinds(one, other)
@@ -159,7 +146,7 @@ def _two_columns(first: Any, operator: str, second: Any) -> Any:
     elif one in ("time", "instant"):
         kind = pa.timestamp("us", tz=None if one == "time" else "UTC")
         first, second = (part.cast(kind, safe=False) for part in (first, second))
-    return getattr(_compute(), KERNELS[operator])(first, second)
+    return first, second
 
 
 def check_kinds(one: ColumnType, other: ColumnType) -> None:

@@ -6,16 +6,17 @@
 A condition compares columns with numbers, quoted texts, dates in quotes, true and false, or with
 each other. Column names with characters other than letters, digits and _ go in backticks.
 Comparisons with a missing value are neither true nor false, as in SQL; a row counts only if the
-whole condition is true. `arrow_conditions.py` evaluates conditions on Arrow arrays, and
-`engines/spark/conditions.py` on Spark, with the same result.
+whole condition is true. `Meaning` evaluates a condition: on Arrow arrays with the operations of
+`arrow_conditions.py`, on Spark with those of `engines/spark/conditions.py`, with the same result.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from functools import reduce
+from typing import Any, NamedTuple, NoReturn
 
 from shuffledp.errors import ParameterError
 
@@ -117,6 +118,32 @@ def columns_of(condition: Condition) -> list[str]:
         case _:
             found = [condition.column.name]
     return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meaning:
+    """What the parts of a condition become in the library that has the columns."""
+
+    both: Callable[[Any, Any], Any]
+    either: Callable[[Any, Any], Any]
+    opposite: Callable[[Any], Any]
+    missing: Callable[[Name], Any]
+    compared: Callable[[Name, str, Name | Literal], Any]
+
+    def of(self, condition: Condition) -> Any:
+        """True, false or null for each row."""
+        match condition:
+            case Both(word, first, second):
+                join = self.both if word == "and" else self.either
+                return join(self.of(first), self.of(second))
+            case Not(part):
+                return self.opposite(self.of(part))
+            case Missing(column):
+                return self.missing(column)
+            case OneOf(column, values):
+                return reduce(self.either, (self.compared(column, "=", one) for one in values))
+            case Compared(column, operator, other):
+                return self.compared(column, operator, other)
 
 
 class _Token(NamedTuple):

@@ -166,11 +166,7 @@ def percentage(share: float) -> str:
     if share > 0.9999:
         return "more than 99.99 %"
     digits = 2 if share > 0.995 else 1 if share < 0.1 or share > 0.95 else 0
-    return (
-        f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") + " %"
-        if digits
-        else (f"{100 * share:.0f} %")
-    )
+    return f"{round(100 * share, digits):g} %"
 
 
 def cautions(form: Form, plan: Plan[Any]) -> list[str]:
