@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import shuffledp
-from shuffledp.data import sources, waiting
+from shuffledp.data import sources
 from shuffledp.data.sources import Source
 from shuffledp.errors import ParameterError
 
@@ -51,11 +51,11 @@ def test_the_true_reason_is_said_without_addresses() -> None:
 
 
 def test_waiting_gives_what_a_call_gives_and_lets_ctrl_c_through() -> None:
-    assert waiting.within(5, lambda: 3) == 3
+    assert sources.within(5, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        waiting.within(5, lambda: 1 // 0)
+        sources.within(5, lambda: 1 // 0)
     with pytest.raises(TimeoutError):
-        waiting.within(0.2, lambda: threading.Event().wait(30))
+        sources.within(0.2, lambda: threading.Event().wait(30))
 
 
 def test_google_storage_stops_trying_in_time() -> None:

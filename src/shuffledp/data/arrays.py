@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
@@ -110,7 +110,7 @@ def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
     (holds,) = kinds
     if holds == "other":
         raise DataError(UNKNOWN_TYPE)
-    return _MAKERS[holds](values) if holds in _MAKERS else _times(values)
+    return _times(values) if holds == "time" else (_MAKERS[holds](values), holds)
 
 
 def _plain(value: object) -> object:
@@ -155,32 +155,20 @@ def _kind(kind: type) -> ColumnType:
     return "date" if issubclass(kind, dt.date) else "other"
 
 
-def _truths(values: Sequence[Any]) -> tuple[Values, ColumnType]:
-    return np.array(values, np.bool_), "truth"
-
-
-def _wholes(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+def _wholes(values: Sequence[Any]) -> Values:
     low, high = min(values), max(values)
     if low >= -(2**63) and high < 2**63:
-        return np.array(values, np.int64), "whole"
+        return np.array(values, np.int64)
     if low >= 0 and high < 2**64:
-        return np.array(values, np.uint64), "whole"
+        return np.array(values, np.uint64)
     raise DataError("The column has whole numbers of more than 64 bits; use smaller ones.")
 
 
-def _reals(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+def _reals(values: Sequence[Any]) -> Values:
     try:
-        return np.array([float(value) for value in values], np.float64), "real"
+        return np.array([float(value) for value in values], np.float64)
     except OverflowError:
         raise DataError("The column has numbers that are too large; use smaller ones.") from None
-
-
-def _texts(values: Sequence[Any]) -> tuple[Values, ColumnType]:
-    return np.array([str(value) for value in values], dtype=object), "text"
-
-
-def _dates(values: Sequence[Any]) -> tuple[Values, ColumnType]:
-    return np.array(values, "datetime64[D]"), "date"
 
 
 def _times(values: Sequence[Any]) -> tuple[Values, ColumnType]:
@@ -194,4 +182,10 @@ def _times(values: Sequence[Any]) -> tuple[Values, ColumnType]:
     return np.array(in_utc, "datetime64[us]"), "instant"
 
 
-_MAKERS = {"truth": _truths, "whole": _wholes, "real": _reals, "text": _texts, "date": _dates}
+_MAKERS: dict[ColumnType, Callable[[Sequence[Any]], Values]] = {
+    "truth": lambda values: np.array(values, np.bool_),
+    "whole": _wholes,
+    "real": _reals,
+    "text": lambda values: np.array([str(value) for value in values], dtype=object),
+    "date": lambda values: np.array(values, "datetime64[D]"),
+}

@@ -49,12 +49,8 @@ def file_column(source: Source, column: str | None, file_format: FileFormat) -> 
 
 def _with_rows(source: Source, found: Column) -> Column:
     if found.rows == 0:
-        raise DataError(_no_rows(source))
+        raise DataError(f"{source.shown} has no rows; a protocol needs at least one user.")
     return found
-
-
-def _no_rows(source: Source) -> str:
-    return f"{source.shown} has no rows; a protocol needs at least one user."
 
 
 @contextmanager

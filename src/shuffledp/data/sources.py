@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from shuffledp import samples
 from shuffledp.data.arrow import pyarrow
-from shuffledp.data.waiting import SECONDS, within
 from shuffledp.documents.json_text import is_text
 from shuffledp.errors import ParameterError
 
 T = TypeVar("T")
 GZIP_START, PARQUET_START = b"\x1f\x8b", b"PAR1"
 """How files of these kinds begin."""
+SECONDS, GLANCE = 20.0, 0.1
+"""How many seconds to wait for an object store, and how long until Ctrl-C is noticed."""
 
 
 def file_system(path: str) -> tuple[Any, str]:
@@ -121,11 +123,11 @@ class Source:
 
     def is_folder(self) -> bool:
         """Whether this is a folder."""
-        return self.content is None and bool(self._type() == self._types().Directory)
+        return self.content is None and self._info().type.name == "Directory"
 
     def is_file(self) -> bool:
         """Whether this is an existing file."""
-        return self.content is not None or bool(self._type() == self._types().File)
+        return self.content is not None or self._info().is_file
 
     def is_empty(self) -> bool:
         """Whether this is an empty file."""
@@ -171,12 +173,34 @@ class Source:
         below = path.removeprefix(self.inside).replace("\\", "/")
         return any(part.startswith((".", "_")) for part in below.split("/"))
 
-    def _type(self) -> Any:
+    def _info(self) -> Any:
         with reaching(self.shown):
-            return self._wait(lambda: self.system.get_file_info(self.inside).type)
+            return self._wait(lambda: self.system.get_file_info(self.inside))
 
-    @staticmethod
-    def _types() -> Any:
-        from pyarrow.fs import FileType
 
-        return FileType
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """What a call returns or raises; raises `TimeoutError` if it takes longer.
+
+    The call runs in a separate thread, because native code that waits for a network does not notice
+    Ctrl-C. After a timeout, the thread is abandoned and ends with the process.
+    """
+    found: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(call())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    waited = 0.0
+    while thread.is_alive() and waited < seconds:
+        thread.join(GLANCE)
+        waited += GLANCE
+    if failed:
+        raise failed[0]
+    if not found:
+        raise TimeoutError
+    return found[0]
