@@ -12,6 +12,9 @@ from shuffledp.cli.task import read_task
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, percent, written
 
+ID = "[0-9a-f]{64}"
+"""How the id of a task or of a series is written."""
+
 
 def add_to(commands: Commands) -> None:
     """Adds the command `result`."""
@@ -45,13 +48,12 @@ def run(args: argparse.Namespace) -> None:
     if args.series is not None:
         run_series(args)
         return
-    known = re.fullmatch("[0-9a-f]{64}", args.task)
-    task_id = args.task if known else read_task(args.task).id.hex()
+    task_id = args.task if re.fullmatch(ID, args.task) else read_task(args.task).id.hex()
+    url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"
     if args.csv:
-        url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
-        print(call("GET", url).text, end="")
+        print(call("GET", f"{url}.csv").text, end="")
         return
-    answer = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"))
+    answer = answer_json(call("GET", url))
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
 
@@ -63,12 +65,10 @@ def run_series(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import call
     from shuffledp.tasks.results import date_text, series_csv
 
-    known = re.fullmatch("[0-9a-f]{64}", args.series)
-    tasks = [] if known else read_series(args.series)
+    tasks = [] if re.fullmatch(ID, args.series) else read_series(args.series)
     series = tasks[0].series_id if tasks else args.series
-    members = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/series/{series}/results"))[
-        "members"
-    ]
+    url = f"{args.analyzer.rstrip('/')}/series/{series}/results"
+    members = answer_json(call("GET", url))["members"]
     if tasks and not {one["task"] for one in members} <= {task.id.hex() for task in tasks}:
         raise ParameterError(
             f"The analyzer has tasks of this series that are not in {args.series}; ask the "
