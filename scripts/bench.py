@@ -24,7 +24,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -147,10 +146,10 @@ def reports_of_sums() -> list[Row]:
 
 def randomizing(users: int) -> list[Row]:
     """Every user's own exact draws."""
-    cell: Any = shuffledp.plan_count(users, 1, cell="paper").protocol.members[0].cell
+    plan = shuffledp.plan_count(users, 1)
     values = (np.arange(users) % 3 == 0).astype(np.int64)
-    cell.randomize_each(values[:1000])
-    ours = best_of(3, lambda: cell.randomize_each(values))
+    plan.randomize_all(values[:1000])
+    ours = best_of(3, lambda: plan.randomize_all(values))
     rows = [
         (f"{users:,} users one by one", f"{ours:.3f} s", f"{users / ours / 1e6:,.0f} M users/s")
     ]
