@@ -253,9 +253,13 @@ def request(task: Task, header: bytes, token: str) -> bytes:
     """A POST of random bytes under a fresh report id: the shuffler cannot tell them from
     encrypted messages."""
     size = task.report_bytes - REPORT_HEADER_BYTES
-    head = (
+    before, after = header[: REPORT_ID_PART.start], header[REPORT_ID_PART.stop :]
+    return post_head(task, token) + before + new_report_id(token) + after + os.urandom(size)
+
+
+def post_head(task: Task, token: str) -> bytes:
+    """The head of the request that sends a report."""
+    return (
         f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: bench\r\n"
         f"Authorization: Bearer {token}\r\nContent-Length: {task.report_bytes}\r\n\r\n"
-    )
-    before, after = header[: REPORT_ID_PART.start], header[REPORT_ID_PART.stop :]
-    return head.encode() + before + new_report_id(token) + after + os.urandom(size)
+    ).encode()

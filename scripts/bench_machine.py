@@ -89,11 +89,51 @@ def cpu_seconds(program: int) -> dict[int, float]:
     nothing for 0."""
     if not program:
         return {}
-    children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
-    return {one: cpu_of(one) for one in (program, *map(int, children))}
+    return {one: cpu_of(one) for one in (program, *children(program))}
 
 
 def cpu_of(process: int) -> float:
     """The CPU seconds of one process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def program(word: str) -> int:
+    """The process that this one started with such a word on its command line (Linux)."""
+    words = {one: Path(f"/proc/{one}/cmdline").read_bytes() for one in children(os.getpid())}
+    return next(one for one, line in words.items() if word.encode() in line.split(b"\0"))
+
+
+def children(process: int) -> list[int]:
+    """The processes that one has started, in whichever thread, and that have not ended (Linux)."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # a thread may have ended
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def family(process: int) -> list[int]:
+    """A process, those that it started, and those that they started (Linux); nothing for 0."""
+    below = [one for child in children(process) for one in family(child)] if process else []
+    return [process, *below] if process else []
+
+
+def family_seconds(process: int) -> float:
+    """The CPU seconds of a process and all of its descendants, also of those that have ended."""
+    total = 0.0
+    for one in family(process):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def peak_memory(process: int) -> float:
+    """The most bytes that any program of this family has had in memory so far."""
+    most = 0
+    for one in family(process):
+        with contextlib.suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{one}/status").read_text().splitlines()
+            most = max(most, int(next(line for line in lines if "VmHWM" in line).split()[1]))
+    return most * 1024.0

@@ -10,45 +10,33 @@ that a busy machine gave are marked by the load average.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import asyncio
 import functools
-import hashlib
+import mmap
 import multiprocessing
 import os
 import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import numpy as np
-from bench_intake import bench_intake, new_task, say
-from bench_machine import writes
+from bench_intake import bench_intake, database, enrolled, new_task, post_head, say
+from bench_machine import family_seconds, peak_memory, program, writes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from shuffledp.service.client.collector import call, register
-from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
+from shuffledp.service.client.collector import call, results
+from shuffledp.service.client.sending import new_report_id
+from shuffledp.service.demo import Servers, local_servers
 from shuffledp.tasks.encryption import encrypt_all, open_all
 from shuffledp.tasks.keys import KeyFolder, PublicKey
 from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
-from shuffledp.tasks.parts import (
-    MOST_PART_BYTES,
-    Manifest,
-    PartFacts,
-    Sorter,
-    open_part,
-    part_name,
-    seal_part,
-)
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES, BatchHeader
+from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES
 
 TASK_ID = bytes(32)
 LONGEST_BATCH_SECONDS = 1800
@@ -148,104 +136,118 @@ def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
 
 
 def bench_batch(folder: Path, args: argparse.Namespace) -> None:
-    """From a closed batch on the shuffler's disk to the published result, both steps timed."""
+    """A batch on its whole way: reports encrypted as devices do it, stored by a shuffler, ordered,
+    delivered to an analyzer, opened and published. Every message is encrypted."""
+    with database(args.store[0], folder / "batch") as (store, postgres):
+        os.environ["SHUFFLEDP_SHUFFLER_STORE"] = store
+        with local_servers(folder) as servers:
+            whole_way(servers, postgres, folder, args)
+
+
+def whole_way(servers: Servers, postgres: int, folder: Path, args: argparse.Namespace) -> None:
+    """Prints how long each step of one batch takes, and what the servers need for it."""
     task = new_task(folder, args.target, args.reports, args.epsilon)
+    servers.register(task)
     reports = task.batch.reports  # with the slack of the default rule
     total = reports * task.report_size
     print(
-        f"one batch: {reports:,} reports of {task.report_size} messages, ε = {args.epsilon}, "
-        f"{total * MESSAGE_BYTES / 1e6:,.0f} MB, every message encrypted"
+        f"one batch on {args.store[0]}: {reports:,} reports of {task.report_size} messages, "
+        f"ε = {args.epsilon}, {reports * task.report_bytes / 1e6:,.0f} MB"
     )
-    raw = folder / "raw"
-    write_messages(raw, task, total)
-    header = BatchHeader(
-        task_id=task.id,
-        batch_id=os.urandom(16),
-        reports=reports,
-        top_up_messages=0,
-        noise_shares=reports,
+    tokens = enrolled(servers.shuffler, servers.operator_token, reports)
+    begin, used = time.perf_counter(), children_seconds()
+    encrypted = folder / "reports"
+    write_reports(encrypted, task, tokens)
+    seconds, used = time.perf_counter() - begin, children_seconds() - used
+    say("devices: encrypted", f"{seconds:.0f} s, {used / reports * 1e3:.2f} ms of CPU per report")
+
+    shuffler, analyzer = (program(role) for role in ("shuffler", "analyzer"))
+    before = {one: family_seconds(one) for one in (shuffler, analyzer, postgres)}
+    begin = time.perf_counter()
+    asyncio.run(send_reports(servers.shuffler, task, encrypted, tokens, args.connections))
+    stored = time.perf_counter()
+    say("stored durably", f"{stored - begin:.0f} s, {reports / (stored - begin):,.0f} per second")
+    most = dict.fromkeys((shuffler, analyzer), 0.0)
+    delivered, found = 0.0, []
+    while not found:
+        if time.perf_counter() - stored > LONGEST_BATCH_SECONDS:
+            raise SystemExit("The analyzer published no result; was the batch held?")
+        time.sleep(0.5)
+        found = results(servers.analyzer, task.id.hex())
+        most = {one: max(peak, peak_memory(one)) for one, peak in most.items()}
+        if not delivered:
+            told = call("GET", f"{servers.shuffler}/status", servers.operator_token).json()
+            states = [batch["state"] for batch in told["tasks"][0]["batches"]]
+            delivered = time.perf_counter() if states == ["deleted"] else 0.0
+    published = time.perf_counter()
+    delivered = delivered or published
+    say("ordered, delivered, key destroyed", f"{delivered - stored:.0f} s after the last report")
+    say(
+        "opened and published",
+        f"{published - delivered:.0f} s later, {total / (published - delivered):,.0f} messages/s",
     )
-    begin, used = time.perf_counter(), time.process_time()
-    manifest = order(raw, folder, header)
-    seconds, used = time.perf_counter() - begin, time.process_time() - used
-    say("canonical order, to encrypted parts", f"{seconds:.1f} s, {used:.1f} s of CPU")
-    before = children_seconds()
-    with analyzer(folder) as (base, collector, shuffler):
-        register(task, base, collector, SigningKey.generate())
-        begin = time.perf_counter()
-        deliver(base, shuffler, folder, manifest)
-        say("delivered", f"{time.perf_counter() - begin:.1f} s")
-        while not call("GET", f"{base}/tasks/{task.id.hex()}/results").json()["results"]:
-            if time.perf_counter() - begin > LONGEST_BATCH_SECONDS:
-                raise SystemExit("The analyzer published no result; was the batch held?")
-            time.sleep(0.5)
-        seconds = time.perf_counter() - begin
-    used = children_seconds() - before
-    say("delivery to result", f"{seconds:.0f} s, {total / seconds:,.0f} messages per second")
-    say("the analyzer's CPU, all of it", f"{used:.0f} s, {total / used:,.0f} messages per second")
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    say("the analyzer's largest program", f"{most:,.0f} MB")
+    say("the last report to the result", f"{published - stored:.0f} s")
+    for one, name in ((shuffler, "shuffler"), (postgres, "PostgreSQL"), (analyzer, "analyzer")):
+        used = family_seconds(one) - before[one]
+        memory = f", largest program {most[one] / 1e6:,.0f} MB" if one in most else ""
+        say(f"CPU of {name}", f"{used:.0f} s, {used / reports * 1e6:.0f} µs per report{memory}")
+    truth = sum(value_of(user) for user in range(reports))
+    result = found[0]["result"]
+    low, high = result["interval"]
+    say("result", f"{result['estimate']:,.1f} ({low:,.0f} … {high:,.0f}); truth {truth:,}")
 
 
-def write_messages(path: Path, task: Task, total: int) -> None:
-    """Encrypted messages, made by all cores."""
-    size = 1 << 14
-    counts = [min(size, total - start) for start in range(0, total, size)]
+def value_of(user: int) -> int:
+    """The value of a simulated user: three in ten are 1."""
+    return int(user % 10 < 3)
+
+
+def write_reports(path: Path, task: Task, tokens: list[str]) -> None:
+    """One report per token, made by all cores."""
+    size = 512
+    starts = range(0, len(tokens), size)
+    chunks = ((start, tokens[start : start + size]) for start in starts)
     with open(path, "wb") as out, multiprocessing.Pool() as pool:
-        make = functools.partial(real_messages, task.key, task.id)
-        for messages in pool.imap_unordered(make, counts):
-            out.write(messages)
+        for made in pool.imap(functools.partial(reports_of, task), chunks):
+            out.write(made)
+        pool.close()
+        pool.join()
 
 
-SECRET = os.urandom(32)
-
-
-def order(raw: Path, folder: Path, header: BatchHeader) -> Manifest:
-    """Brings a file of messages into order, as parts in a folder, as the shuffler does."""
-    sorter = Sorter(folder, 256 << 20)
-    with open(raw, "rb") as source:
-        while data := source.read(MOST_PART_BYTES):
-            sorter.add(data)
-    facts = []
-    for number, part in enumerate(sorter.parts()):
-        sealed = seal_part(part, SECRET, header.batch_id, number)
-        (folder / part_name(number)).write_bytes(sealed)
-        facts.append(PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest()))
-    return Manifest(header=header, parts=tuple(facts))
-
-
-def deliver(base: str, token: str, folder: Path, manifest: Manifest) -> None:
-    """Sends a batch as the shuffler does."""
-    batch, text = manifest.header.batch_id, manifest.to_bytes()
-    path, digest = f"{base}/batches/{batch.hex()}", manifest.digest.hex()
-    with httpx2.Client(headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
-        while True:
-            answer = client.put(path, content=text, headers={"X-Content-SHA256": digest})
-            if answer.raise_for_status().json()["state"] != "receiving":
-                return
-            for number in answer.json()["missing"]:
-                sealed = (folder / part_name(number)).read_bytes()
-                data = open_part(sealed, SECRET, batch, number)
-                client.put(f"{path}/{digest}/parts/{number}", content=data).raise_for_status()
-
-
-@contextlib.contextmanager
-def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
-    ports = {"shuffler": free_port(), "analyzer": free_port()}
-    secrets = new_tokens()
-    config = folder / "batch.toml"
-    config.write_text(configuration(folder, ports, secrets))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "shuffledp.service", "analyzer", "--config", str(config)],
-        stderr=subprocess.DEVNULL,
+def reports_of(task: Task, chunk: tuple[int, list[str]]) -> bytes:
+    first, tokens = chunk
+    return b"".join(
+        encrypt_report(task, value_of(user), report_id=new_report_id(token))
+        for user, token in enumerate(tokens, first)
     )
-    try:
-        base = f"http://127.0.0.1:{ports['analyzer']}"
-        wait_ready(base)
-        yield base, secrets["collector at analyzer"], secrets["shuffler"]
-    finally:
-        running.terminate()
-        running.wait(60)
+
+
+async def send_reports(
+    base: str, task: Task, path: Path, tokens: list[str], connections: int
+) -> None:
+    """Sends every report until it is acknowledged, over connections that never pause."""
+    host, port = base.removeprefix("http://").split(":")
+    size, turn = task.report_bytes, iter(range(len(tokens)))
+    with open(path, "rb") as source, mmap.mmap(source.fileno(), 0, prot=mmap.PROT_READ) as bodies:
+
+        async def one_connection() -> None:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            for user in turn:
+                body = bodies[user * size : (user + 1) * size]
+                head = post_head(task, tokens[user])
+                while True:
+                    writer.write(head + body)
+                    answer = await reader.readuntil(b"\r\n\r\n")
+                    length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                    told = await reader.readexactly(length)
+                    if answer.startswith((b"HTTP/1.1 201", b"HTTP/1.1 200")):
+                        break
+                    if not answer.startswith((b"HTTP/1.1 429", b"HTTP/1.1 503")):
+                        raise SystemExit(f"A report was refused: {told.decode()}")
+                    await asyncio.sleep(0.2)
+            writer.close()
+
+        await asyncio.gather(*(one_connection() for _ in range(connections)))
 
 
 PARTS = {
