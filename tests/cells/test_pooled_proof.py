@@ -12,7 +12,8 @@ import pytest
 from both_checkers import REFUSED, accepted
 
 from shuffledp import plan_histogram
-from shuffledp.cells.pooled import PooledBuckets, PooledCell, prove
+from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
+from shuffledp.cells.pooled.proof import prove
 from shuffledp.cells.registry import CELL, cell_from_dict
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp_check import pooled as pooled_checker

@@ -13,8 +13,9 @@ from both_checkers import REFUSED, accepted
 
 from shuffledp import plan_histogram
 from shuffledp.cells.registry import CELL, cell_from_dict
-from shuffledp.cells.sparse import SparseCell, plan_sparse, prove
-from shuffledp.cells.sparse.proof import exponential_below
+from shuffledp.cells.sparse.cell import SparseCell
+from shuffledp.cells.sparse.proof import exponential_below, prove
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp_check import sparse as sparse_checker
 

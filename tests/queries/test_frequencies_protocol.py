@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp import FrequenciesResult, SeededEntropy, certify, plan_frequencies, verify
-from shuffledp.cells.sparse import plan_sparse
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import ParameterError, PrivacyViolation, ValueOutOfRange
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol

@@ -229,10 +229,6 @@ class CutCell(Cell):
         """The moments of one user's v, in balls of the working precision."""
 
     @abstractmethod
-    def message_masses(self, value: int) -> list[arb]:
-        """P(a user with this value sends k messages) for k = 0..K, in balls."""
-
-    @abstractmethod
     def user_function(self, t: Floats) -> bounded_error.UserFunction:
         """The characteristic function of one user's v, in parts."""
 
@@ -462,10 +458,6 @@ class BoundedCell(CutCell, IndependentCell):
     def moments(self) -> bounded_law.Moments:
         """The moments of one user's v, in balls of the working precision."""
         return bounded_law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        """P(a user with this value sends k messages) for k = 0..K, in balls."""
-        return bounded_law.message_masses(self, value)
 
     def user_function(self, t: Floats) -> bounded_error.UserFunction:
         """The characteristic function of one user's v at the frequencies t, in parts."""

@@ -31,7 +31,6 @@ from math import comb, lcm, prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from flint import arb
 
 from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Floats, Member, Values
 from shuffledp.cells.bounded.cell import (
@@ -162,9 +161,6 @@ class SharedCell(CutCell):
 
     def moments(self) -> Moments:
         return shared_law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        return shared_law.message_masses(self, value)
 
     def user_function(self, t: Floats) -> UserFunction:
         return shared_law.user_function(self, t)

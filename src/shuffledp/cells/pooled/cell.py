@@ -31,7 +31,6 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from flint import arb
 
 from shuffledp.cells.base import MOST_USERS, CellGroup, Counts, Floats, Member, Values
 from shuffledp.cells.bounded import error as bounded_error
@@ -126,9 +125,6 @@ class PooledCell(CutCell):
 
     def moments(self) -> bounded_law.Moments:
         return law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        return law.message_masses(self, value)
 
     def user_function(self, t: Floats) -> bounded_error.UserFunction:
         return law.user_function(self, t)

@@ -161,13 +161,6 @@ class UrnCell(Cell):
         """K: Z+1, or 2Z+1 if a jump keeps the noise."""
         return self.cut + 1 + (self.cut if self.keeps_noise else 0)
 
-    def message_masses(self) -> list[Fraction]:
-        """P(a user without a value sends k tokens) for k = 0..K."""
-        noise, jump = self.noise.masses(), self.jump
-        jumped = [Fraction(0)] * (self.cut + 1) + (noise if self.keeps_noise else [Fraction(1)])
-        kept = [*noise, *[Fraction(0)] * (len(jumped) - len(noise))]
-        return [(1 - jump) * a + jump * b for a, b in zip(kept, jumped, strict=True)]
-
     def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
         """The expected tokens of a user in *all* buckets, with a value unless 0 is given."""
         value = Fraction(1 if mean_value is None else mean_value)

@@ -18,7 +18,7 @@ import numpy as np
 
 from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
 from shuffledp.cells.registry import cell_from_dict
-from shuffledp.cells.sparse import SparseBuckets, SparseCell
+from shuffledp.cells.sparse.cell import SparseBuckets, SparseCell
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol, R_co

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from shuffledp.cells.base import Counts, Floats, Values
-from shuffledp.cells.sparse import laws
+from shuffledp.cells.sparse.error import laws
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below_each
 from shuffledp.numbers.entropy import Entropy

@@ -29,7 +29,7 @@ from shuffledp.cells.base import (
     check_one_value_each,
 )
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
-from shuffledp.cells.sparse import NO_VALUE, KeptCell, SparseBuckets
+from shuffledp.cells.sparse.cell import NO_VALUE, KeptCell, SparseBuckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted
