@@ -97,14 +97,9 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         words = decoder.decode()
         background = Background.of_counts(view.plus[~decoder.explained])
         found = estimated(words, view.plus, background, float(self.cell.data), 1 - confidence)
-        largest = max(float(found.values.max(initial=0)), 0.0)
+        largest = max(float(found["values"].max(initial=0)), 0.0)
         return HeavyHittersResult(
-            labels=found.labels,
-            values=found.values,
-            low=found.low,
-            high=found.high,
-            joint_low=found.joint_low,
-            joint_high=found.joint_high,
+            **found,
             confidence=confidence,
             rmse=self.rmse(view.users, largest),
             epsilon=self.epsilon,
