@@ -54,6 +54,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.message_law import MessageLaw
 from shuffledp.numbers.sampler import sampler
 
 MOST_CUT = 65_535
@@ -384,6 +385,9 @@ class BoundedCell(CutCell, IndependentCell):
     @property
     def most_messages(self) -> int:
         return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
+
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        return copies * self.most_messages, []
 
     @cached_property
     def data_probability(self) -> Fraction:

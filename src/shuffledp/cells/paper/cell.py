@@ -234,11 +234,6 @@ class PaperCell(IndependentCell):
         pairs = least_pairs(loss, self.down_epsilon, self.mute_probability, self.input_pairs)
         return float(1 - self.mute_probability) * (2 * copies * pairs + 1)
 
-    @property
-    def most_messages(self) -> None:
-        """None: the noise is unbounded."""
-        return None
-
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         most_input = copies * sum(self.kept_messages(0)) + self.largest
         return most_input, self._noise_laws(Fraction(copies, self.users))

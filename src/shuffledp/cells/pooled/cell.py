@@ -44,6 +44,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import whole
 from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.message_law import MessageLaw
 
 MOST_POOLED_BUCKETS = 10**6
 LARGEST_URN = 2**53
@@ -282,6 +283,9 @@ class PooledBuckets(CellGroup):
     @property
     def most_messages(self) -> int:
         return self.codes * self.cell.base + 2 * self.cell.up.cut + 1
+
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        return self.most_messages, []
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
         """All buckets together are one cell."""

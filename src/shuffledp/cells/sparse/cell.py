@@ -52,6 +52,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, probability, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.message_law import MessageLaw
 
 MOST_SPARSE_BUCKETS = 1 << 26
 MOST_SPARSE_CUT = 1_023
@@ -439,3 +440,6 @@ class SparseBuckets(CellGroup):
     @property
     def most_messages(self) -> int:
         return self.cell.most_messages
+
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        return self.most_messages, []

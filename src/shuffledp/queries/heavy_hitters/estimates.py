@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -85,8 +84,7 @@ def _intervals(
 
 def _inverted(tokens: Counts, shown: Seen, hidden: Seen, outside: float) -> tuple[Counts, Counts]:
     """The counts that explain tokens; the law with a background rounded up, and rounded down."""
-    most = float(tokens.max()) / shown.share
-    tried = counts_tried(math.ceil(most + 20 * math.sqrt(most / shown.share) + 100))
+    tried = counts_tried(int(tokens.max()), shown.share)
 
     def enough(count: int, at: Counts) -> Flags:
         return np.asarray(shown.at_least(count, tokens[at]) > outside / 2)
