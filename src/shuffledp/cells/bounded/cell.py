@@ -332,20 +332,11 @@ class CutCell(Cell):
             lambda: known.variance(users, arb(total), arb(squares)) / (known.kept * known.kept)
         )
 
-    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
-        return bounded_error.intervals(self, users, sums, outside)
-
-    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
-        return bounded_error.error_range(self, users, total, outside)
-
-    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
-        return bounded_error.error_law(self, users, total)
-
-    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
-        return bounded_error.log_characteristic(self, t, users, total)
-
-    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        return bounded_error.log_moment(self, theta, users, total)
+    intervals = bounded_error.intervals
+    error_range = bounded_error.error_range
+    error_law = bounded_error.error_law
+    log_error = bounded_error.log_characteristic
+    log_moment = bounded_error.log_moment
 
     # As JSON
 
@@ -459,20 +450,10 @@ class BoundedCell(CutCell, IndependentCell):
         sent = draws.copies_of_zero(self, copies, absent, entropy)
         return sent, np.zeros_like(sent)
 
-    def moments(self) -> bounded_law.Moments:
-        """The moments of one user's v, in balls of the working precision."""
-        return bounded_law.moments(self)
-
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        """The characteristic function of one user's v at the frequencies t, in parts."""
-        return bounded_error.user_function(self, t)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        """ln E[e^(θ(v−x))] of one user whose value is x."""
-        return bounded_error.log_user(self, theta, x)
-
-    def fewest_messages(self, loss: Fraction, copies: int) -> float:
-        return bounded_limit.fewest_messages(self, loss, copies)
+    moments = bounded_law.moments
+    user_function = bounded_error.user_function
+    log_user_moment = bounded_error.log_user
+    fewest_messages = bounded_limit.fewest_messages
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:

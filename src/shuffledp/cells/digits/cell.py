@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Floats, Member, Values
+from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Member, Values
 from shuffledp.cells.bounded.cell import (
     CUT_FIELDS,
     LARGEST_ODDS,
@@ -41,8 +41,6 @@ from shuffledp.cells.bounded.cell import (
     CutCell,
     Direction,
 )
-from shuffledp.cells.bounded.error import UserFunction
-from shuffledp.cells.bounded.law import Moments
 from shuffledp.cells.digits import draws
 from shuffledp.cells.digits import law as shared_law
 from shuffledp.documents.schema import Listing, OneOf, Record, Whole
@@ -160,14 +158,9 @@ class SharedCell(CutCell):
         scale = lcm(*(o.denominator for o in self.down.odds))
         return Finite(tuple(int(o * scale) for o in self.down.odds))
 
-    def moments(self) -> Moments:
-        return shared_law.moments(self)
-
-    def user_function(self, t: Floats) -> UserFunction:
-        return shared_law.user_function(self, t)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        return shared_law.log_user_moment(self, theta, x)
+    moments = shared_law.moments
+    user_function = shared_law.user_function
+    log_user_moment = shared_law.log_user_moment
 
     def joint_chance(self) -> float:
         """An upper bound on the probability that in one batch of `users` some user's noise upwards,

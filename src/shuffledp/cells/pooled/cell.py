@@ -34,7 +34,6 @@ import numpy as np
 
 from shuffledp.cells.base import MOST_USERS, CellGroup, Counts, Floats, Member, Values
 from shuffledp.cells.bounded import error as bounded_error
-from shuffledp.cells.bounded import law as bounded_law
 from shuffledp.cells.bounded.cell import BY_VALUE, DIRECTION, CutCell, Direction
 from shuffledp.cells.bounded.limit import fewest_messages
 from shuffledp.cells.pooled import draws, law
@@ -124,14 +123,9 @@ class PooledCell(CutCell):
         """How many buckets are looked at together."""
         return 1
 
-    def moments(self) -> bounded_law.Moments:
-        return law.moments(self)
-
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        return law.user_function(self, t)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        return law.log_user_moment(self, theta, x)
+    moments = law.moments
+    user_function = law.user_function
+    log_user_moment = law.log_user_moment
 
     def merged(self, copies: int) -> PooledCell:
         """A cell that estimates, from the messages to several buckets, how many users have one of
