@@ -16,7 +16,7 @@ from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.documents.schema import Flag, Listing, OneOf, Real, Record, Text
 from shuffledp.errors import ParameterError
-from shuffledp.plans.certificate_schema import SENTENCE
+from shuffledp.plans.certificate import SENTENCE
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
 from shuffledp.protocols.results import Estimate
