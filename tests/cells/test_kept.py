@@ -26,6 +26,7 @@ from sparse_oracle import (
     user_law,
     whole,
 )
+from vector_entries import check_sparse
 
 from shuffledp import SeededEntropy
 from shuffledp.cells.registry import CELL, cell_from_dict, group_of_buckets
@@ -33,7 +34,6 @@ from shuffledp.cells.sparse.cell import KeptCell, SparseBuckets
 from shuffledp.cells.sparse.kept_search import KeptTask, plan_kept
 from shuffledp.cells.sparse.proof import prove_kept
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import sparse as sparse_checker
 from shuffledp_check.bounded import Rejected
 
 F = Fraction
@@ -270,7 +270,7 @@ def package(entry: dict[str, Any]) -> bool:
 def second(entry: dict[str, Any]) -> bool:
     """Whether the second program accepts an entry."""
     try:
-        sparse_checker.check(entry)
+        check_sparse(entry)
     except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
         return False
     return True

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from both_checkers import REFUSED, accepted
+from vector_entries import check_sparse
 
 from shuffledp import plan_histogram
 from shuffledp.cells.registry import CELL, cell_from_dict
@@ -17,7 +18,6 @@ from shuffledp.cells.sparse.cell import SparseCell
 from shuffledp.cells.sparse.proof import exponential_below, prove
 from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import sparse as sparse_checker
 
 F = Fraction
 Data = dict[str, Any]
@@ -40,7 +40,7 @@ def package(entry: Data) -> bool:
 def second(entry: Data) -> bool:
     """Whether the second program accepts an entry."""
     try:
-        sparse_checker.check(entry)
+        check_sparse(entry)
     except REFUSED:
         return False
     return True
