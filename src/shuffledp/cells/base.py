@@ -502,6 +502,12 @@ def _columns(sent: Sequence[tuple[int, int]]) -> tuple[Counts, Counts]:
     return plus, minus
 
 
+def only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
+    """Messages of one kind as numbers of +1 and −1: there are no −1."""
+    plus = np.asarray(sent, np.int64)
+    return plus, np.zeros_like(plus)
+
+
 def one_by_one(cells: Sequence[IndependentCell]) -> tuple[CellGroup, ...]:
     """Groups of independently drawn cells, each with the same loss in both directions."""
     return tuple(Copies(cell=cell, up=cell.up_loss, down=cell.up_loss) for cell in cells)

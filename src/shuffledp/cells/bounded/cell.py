@@ -43,6 +43,7 @@ from shuffledp.cells.base import (
     IndependentCell,
     Values,
     check_epsilon,
+    only_plus,
 )
 from shuffledp.cells.bounded import draws
 from shuffledp.cells.bounded import error as bounded_error
@@ -442,13 +443,11 @@ class BoundedCell(CutCell, IndependentCell):
     def aggregate_copies(
         self, ones: Counts, users: int, entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
-        sent = draws.aggregate_copies(self, ones, users, entropy)
-        return sent, np.zeros_like(sent)
+        return only_plus(draws.aggregate_copies(self, ones, users, entropy))
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """The messages of `absent` users with the value 0."""
-        sent = draws.copies_of_zero(self, copies, absent, entropy)
-        return sent, np.zeros_like(sent)
+        return only_plus(draws.copies_of_zero(self, copies, absent, entropy))
 
     moments = bounded_law.moments
     user_function = bounded_error.user_function

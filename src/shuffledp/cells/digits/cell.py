@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Member, Values
+from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Member, Values, only_plus
 from shuffledp.cells.bounded.cell import (
     CUT_FIELDS,
     LARGEST_ODDS,
@@ -241,19 +241,19 @@ class SharedDigits(CellGroup):
 
     def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         values = [int(row[0]) for row in self._rows(np.array([code]))]
-        return _only_plus(draws.randomize(self.cells, values, entropy))
+        return only_plus(draws.randomize(self.cells, values, entropy))
 
     def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return _only_plus(draws.randomize_total(self.cells, self._rows(codes), entropy))
+        return only_plus(draws.randomize_total(self.cells, self._rows(codes), entropy))
 
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         rows = self._rows(np.arange(len(tally)))
-        return _only_plus(draws.aggregate(self.cells, rows, tally, entropy))
+        return only_plus(draws.aggregate(self.cells, rows, tally, entropy))
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """The messages of `absent` users with the value 0 in every cell."""
         nothing = [np.zeros(1, np.int64)] * len(self.cells)
-        return _only_plus(draws.aggregate(self.cells, nothing, np.array([absent]), entropy))
+        return only_plus(draws.aggregate(self.cells, nothing, np.array([absent]), entropy))
 
     @property
     def most_messages(self) -> int:
@@ -274,12 +274,6 @@ class SharedDigits(CellGroup):
             far = weight * (cut + 1 + cell.largest)
             total += sum(cell.up.odds) * (2 * far * rest + rest**2)
         return total / kept**2
-
-
-def _only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
-    """Messages of one kind as numbers of +1 and −1."""
-    plus = np.array(sent, np.int64)
-    return plus, np.zeros_like(plus)
 
 
 SCHEMA = Record(

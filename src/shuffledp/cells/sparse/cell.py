@@ -37,22 +37,22 @@ from shuffledp.cells.base import (
     MOST_USERS,
     PROBABILITY,
     Cell,
-    CellGroup,
     Counts,
     Floats,
     Member,
     Values,
     check_epsilon,
+    only_plus,
 )
 from shuffledp.cells.sparse import draws, error
 from shuffledp.cells.sparse.law import BucketLaw, Moments, bucket_law, moments
+from shuffledp.cells.urn import DealtBuckets
 from shuffledp.documents.schema import OneOf, Record, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, probability, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import MessageLaw
 
 MOST_SPARSE_BUCKETS = 1 << 26
 MOST_SPARSE_CUT = 1_023
@@ -327,12 +327,11 @@ SCHEMA, KEPT_SCHEMA = _schema(SparseCell, "share"), _schema(KeptCell)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseBuckets(CellGroup):
+class SparseBuckets(DealtBuckets):
     """All buckets of a sparse cell; a user has one of them, or none. The code is the
     bucket's number, or −1 for no value."""
 
     cell: UrnCell
-    independent: ClassVar[bool] = False
     replacement_rule: ClassVar[str] = "any replacement"
 
     @classmethod
@@ -362,9 +361,6 @@ class SparseBuckets(CellGroup):
     def codes(self) -> int:
         return self.cell.buckets
 
-    def held(self, codes: Values, counter: int) -> Values:
-        return np.equal(codes, counter)
-
     # The randomizer
 
     def tokens(self, code: int, entropy: Entropy = SYSTEM) -> list[int]:
@@ -389,22 +385,8 @@ class SparseBuckets(CellGroup):
     def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         return self._counted(self.tokens_of_all(codes, entropy)[1])
 
-    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """See `CellGroup.aggregate`; every user in the tally has a value."""
-        return self.aggregate_with(tally, 0, entropy)
-
-    def aggregate_with(
-        self, tally: Counts, without: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """`aggregate` with `without` further users who have no value."""
-        if tally.shape != (self.cell.buckets,) or (tally < 0).any() or without < 0:
-            raise ValueOutOfRange("A tally needs one count for each bucket.")
-        plus = draws.aggregate(self.cell, tally, without, entropy)
-        return plus, np.zeros_like(plus)
-
-    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """The messages of `absent` users without a value."""
-        return self.aggregate_with(np.zeros(self.cell.buckets, np.int64), absent, entropy)
+    def drawn(self, tally: Counts, without: int, entropy: Entropy) -> Counts:
+        return draws.aggregate(self.cell, tally, without, entropy)
 
     def _checked(self, codes: Values) -> Values:
         if codes.size and not NO_VALUE <= int(codes.min()) <= int(codes.max()) < self.codes:
@@ -412,8 +394,7 @@ class SparseBuckets(CellGroup):
         return codes
 
     def _counted(self, buckets: Counts) -> tuple[Counts, Counts]:
-        plus = np.bincount(buckets, minlength=self.cell.buckets).astype(np.int64, copy=False)
-        return plus, np.zeros_like(plus)
+        return only_plus(np.bincount(buckets, minlength=self.cell.buckets))
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
         """Users send J noise tokens, a holder one more with probability p; a jump sends Z+1, with
@@ -440,6 +421,3 @@ class SparseBuckets(CellGroup):
     @property
     def most_messages(self) -> int:
         return self.cell.most_messages
-
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
-        return self.most_messages, []

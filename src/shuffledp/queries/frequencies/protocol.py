@@ -108,12 +108,6 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
         noise = self.cell.variance_at(users, 0, 0) + self.cell.variance_at(users, held, held)
         return math.sqrt(noise)
 
-    def rmse_at(self, users: int, count: Fraction) -> float:
-        return self.rmse(users, float(count))
-
-    def rmse_at_zero(self, users: int) -> float:
-        return self.rmse(users, 0)
-
     @property
     def assumption(self) -> str:
         return "labels that share a bucket with a frequent one in both rows have a larger error"

@@ -115,12 +115,6 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         empty = self.cell.variance_at(users, 0, 0)
         return math.sqrt((USUAL_ROWS - 1) * empty + self.cell.variance_at(users, held, held))
 
-    def rmse_at(self, users: int, count: Fraction) -> float:
-        return self.rmse(users, float(count))
-
-    def rmse_at_zero(self, users: int) -> float:
-        return self.rmse(users, 0)
-
     # The forecast
 
     def finding(self, users: int) -> Finding:

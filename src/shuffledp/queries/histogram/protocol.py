@@ -319,8 +319,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "cell": self.cell.to_dict(),
             "labels": self._written_labels(),
             "other": self.other,
