@@ -320,6 +320,12 @@ class LabelledResult(Result):
         numbers = {name: getattr(self, name)[places] for name in NUMBERS}
         return replace(self, **{"labels": labels, **numbers, **changes})
 
+    def _columns(self) -> dict[str, list[Any]]:
+        """All numbers, for data frames."""
+        numbers = {"estimate": self.values, "clipped": self.clipped}
+        numbers |= {name: getattr(self, name) for name in NUMBERS[1:]}
+        return {name: column.tolist() for name, column in numbers.items()}
+
     def clamp(self, low: float, high: float) -> Self:
         """The same result clipped to [low, high] and marked as clamped: it is no longer
         unbiased."""
@@ -359,13 +365,8 @@ class HistogramResult(LabelledResult):
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         mixed = len({type(label) for label in self.labels}) > 1
-        columns: dict[str, list[Any]] = {
-            "label": [str(label) if mixed else label for label in self.labels],
-            "estimate": self.values.tolist(),
-            "clipped": self.clipped.tolist(),
-            **{name: getattr(self, name).tolist() for name in NUMBERS[1:]},
-        }
-        return data_frame(columns, backend)
+        labels: list[Any] = [str(label) if mixed else label for label in self.labels]
+        return data_frame({"label": labels, **self._columns()}, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The histogram as a JSON object."""

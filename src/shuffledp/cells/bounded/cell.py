@@ -402,7 +402,7 @@ class BoundedCell(CutCell, IndependentCell):
 
     @cached_property
     def _jumps(self) -> tuple[Finite, ...]:
-        return tuple(_weights(sum(self.odds_at(value), start=())) for value in (0, 1))
+        return tuple(Finite.of(sum(self.odds_at(value), start=())) for value in (0, 1))
 
     @cached_property
     def jump_values(self) -> Counts:
@@ -462,12 +462,6 @@ class BoundedCell(CutCell, IndependentCell):
             up=Direction.from_dict(data["up"]),
             down=Direction.from_dict(data["down"]),
         )
-
-
-def _weights(odds: tuple[Fraction, ...]) -> Finite:
-    """The law of an index with these odds."""
-    scale = lcm(*(o.denominator for o in odds))
-    return Finite(tuple(int(o * scale) for o in odds))
 
 
 BY_VALUE = Record(DIRECTION.fields, {"ratio": PROBABILITY})

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import comb, lcm, prod
+from math import comb, prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -155,8 +155,7 @@ class SharedCell(CutCell):
     @cached_property
     def down_jumps(self) -> Finite:
         """Which jump downwards: 0..D−1 for 1..D."""
-        scale = lcm(*(o.denominator for o in self.down.odds))
-        return Finite(tuple(int(o * scale) for o in self.down.odds))
+        return Finite.of(self.down.odds)
 
     moments = shared_law.moments
     user_function = shared_law.user_function

@@ -25,6 +25,7 @@ from shuffledp.cells.bounded.error import (
     noise_masses,
     noise_off,
     transform,
+    transform_off,
     weighted,
 )
 from shuffledp.cells.bounded.law import Moments
@@ -120,18 +121,11 @@ def moments(cell: SharedCell) -> Moments:
 
 def user_function(cell: SharedCell, t: Floats) -> UserFunction:
     """The characteristic function of one user's v + n + Z₊, in parts, in floats."""
-
-    def off(masses: Floats) -> Any:
-        """E[e^(itZ)] − 1."""
-        masses = masses.copy()
-        masses[0] = 0.0
-        return transform(masses, t) - masses.sum()
-
     d, z = cell.largest, cell.up.cut
     own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
-    up = off(noise_masses(cell.up_noise))
-    down = off(noise_masses(cell.down_noise)).conj()
-    muted = 1 + off(noise_masses(cell.down_muted_noise)).conj()
+    up = transform_off(noise_masses(cell.up_noise), t)
+    down = transform_off(noise_masses(cell.down_noise), t).conj()
+    muted = 1 + transform_off(noise_masses(cell.down_muted_noise), t).conj()
     down_odds = np.append(0.0, [float(o) for o in cell.down.odds])
     fixed = stays * np.exp(1j * t * cell.down_jump(0)) * transform(down_odds, t).conj() * muted
     up_odds = np.array([float(o) for o in cell.up.odds])

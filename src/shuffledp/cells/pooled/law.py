@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from flint import arb, ctx
 
-from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform, weighted
+from shuffledp.cells.bounded.error import (
+    Floats,
+    UserFunction,
+    noise_masses,
+    transform_off,
+    weighted,
+)
 from shuffledp.cells.bounded.law import Moments
 from shuffledp.cells.urn import urn_masses
 from shuffledp.numbers.exact import ball
@@ -136,13 +142,12 @@ def parts(
 
 def user_function(cell: PooledCell, t: Floats) -> UserFunction:
     """The characteristic function of one user's v, in parts."""
-
-    def off(masses: Floats) -> Any:
-        masses = masses.copy()
-        masses[0] = 0.0
-        return transform(masses, t) - masses.sum()
-
-    found = parts(cell, off, lambda masses: off(masses).conj(), np.exp(-1j * t * cell.down.cut))
+    found = parts(
+        cell,
+        lambda masses: transform_off(masses, t),
+        lambda masses: transform_off(masses, t).conj(),
+        np.exp(-1j * t * cell.down.cut),
+    )
     return UserFunction(
         t=t,
         noise=found.noise,

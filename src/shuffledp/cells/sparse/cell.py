@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -133,9 +132,7 @@ class UrnCell(Cell):
     @cached_property
     def branches(self) -> Finite:
         """Which branch a user takes: 0 data, 1 muted, 2 jump."""
-        chances = (self.data, self.muted, self.jump)
-        scale = lcm(*(chance.denominator for chance in chances))
-        return Finite(tuple(int(chance * scale) for chance in chances))
+        return Finite.of((self.data, self.muted, self.jump))
 
     @cached_property
     def sends_value(self) -> Binomial:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shuffledp.numbers.exact import decimals, percent
 from shuffledp.protocols.frames import data_frame
-from shuffledp.protocols.results import NUMBERS, WHERE_NOTE, LabelledResult
+from shuffledp.protocols.results import WHERE_NOTE, LabelledResult
 
 Floats = NDArray[np.float64]
 COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
@@ -69,12 +69,7 @@ class GroupsResult(LabelledResult):
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
-        columns: dict[str, list[Any]] = {
-            self.by: list(self.labels),
-            "estimate": self.values.tolist(),
-            "clipped": self.clipped.tolist(),
-            **{name: getattr(self, name).tolist() for name in NUMBERS[1:]},
-        }
+        columns: dict[str, list[Any]] = {self.by: list(self.labels), **self._columns()}
         if self.sizes is not None:
             columns["size"] = self.sizes.tolist()
         return data_frame(columns, backend)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import Cell, Counts
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.frames import data_frame
-from shuffledp.protocols.results import NUMBERS, HistogramResult, whole_intervals
+from shuffledp.protocols.results import HistogramResult, whole_intervals
 from shuffledp.queries.histogram.protocol import Label
 
 Floats = NDArray[np.float64]
@@ -159,9 +159,7 @@ class CrosstabResult(HistogramResult):
         columns: dict[str, list[Any]] = {
             name: [one[place] for one in combinations] for place, name in enumerate(self.by)
         }
-        columns |= {"estimate": self.values.tolist(), "clipped": self.clipped.tolist()}
-        columns |= {name: getattr(self, name).tolist() for name in NUMBERS[1:]}
-        return data_frame(columns, backend)
+        return data_frame(columns | self._columns(), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as a JSON object, with the labels of each column for every count."""
