@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.documents.schema import Schema
-from shuffledp.plans.certificate_schema import CERTIFICATE
-from shuffledp.plans.plan_schema import PLAN
+from shuffledp.plans.certificate import CERTIFICATE
+from shuffledp.plans.plan import PLAN
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.http.operations import openapi_document

@@ -13,7 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.cells.sparse import KeptCell, KeptTask, plan_kept
+from shuffledp.cells.sparse.cell import KeptCell
+from shuffledp.cells.sparse.kept_search import KeptTask, plan_kept
 
 Data = dict[str, Any]
 Damage = Callable[[Data], None]

@@ -18,7 +18,8 @@ from client_tasks import LABELS, make_task, text_of
 from make_sparse import Recorded
 
 from shuffledp import plan_histogram, plan_quantiles
-from shuffledp.cells.pooled import PooledBuckets, PooledCell, search_buckets
+from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
+from shuffledp.cells.pooled.search import search_buckets
 from shuffledp.cells.search import CellTarget
 from shuffledp.plans.target import laplace_variance
 

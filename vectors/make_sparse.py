@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp import SeededEntropy
-from shuffledp.cells.sparse import SparseBuckets, SparseCell, plan_sparse
+from shuffledp.cells.sparse.cell import SparseBuckets, SparseCell
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.numbers.entropy import Entropy
 
 Data = dict[str, Any]

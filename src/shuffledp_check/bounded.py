@@ -1,7 +1,5 @@
 """An independent check of a bounded cell: integers from the standard library, nothing else.
 
-    python -m shuffledp_check.bounded FILE     (a list of entries like vectors/bounded.json)
-
 It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its
 unsafe side by a number of 256 significant bits; the only function that is not rational, e^ε, is
 bounded from below by the first terms of its series. What is checked, and why it is enough, is
@@ -10,9 +8,6 @@ stated in docs/mathematics.md, "The bounded cell".
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
 from fractions import Fraction
 from math import lcm
 from typing import Any, ClassVar, Self
@@ -326,35 +321,3 @@ class BoundedCell:
     def check_up(self) -> str:
         """The rule by which the way up keeps its loss; raises `Rejected` if it does not."""
         return self.up.check()
-
-
-def check(entry: dict[str, Any]) -> None:
-    """Raises `Rejected` unless an entry of vectors/bounded.json holds."""
-    cell = BoundedCell(entry["cell"])
-    if cell.users != entry["users"]:
-        raise Rejected("the number of users differs")
-    if cell.most_messages != entry["most_messages"]:
-        raise Rejected("the largest number of messages is not what is claimed")
-    cell.check(Fraction(entry["up"]), Fraction(entry["down"]))
-
-
-def check_files(check: Callable[[dict[str, Any]], None]) -> int:
-    """Checks the named files; 1 if an entry's verdict differs from its `holds`, otherwise 0."""
-    status = 0
-    for name in sys.argv[1:]:
-        with open(name, encoding="utf-8") as file:
-            entries = json.load(file)
-        for entry in entries:
-            try:
-                check(entry)
-                verdict = True
-            except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
-                verdict = False
-            if verdict != entry["holds"]:
-                print(f"{entry['name']}: wrongly {'accepted' if verdict else 'rejected'}")
-                status = 1
-    return status
-
-
-if __name__ == "__main__":
-    raise SystemExit(check_files(check))

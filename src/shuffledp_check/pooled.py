@@ -1,7 +1,5 @@
 """An independent check of pooled cells: integers from the standard library, nothing else.
 
-    python -m shuffledp_check.pooled FILE     (a list of entries like vectors/pooled.json)
-
 It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its unsafe
 side by a number of 256 significant bits. What is checked, and why it is enough, is stated in
 docs/mathematics.md, "Histograms with one way up".
@@ -12,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from shuffledp_check.bounded import Direction, High, Rejected, check_files
+from shuffledp_check.bounded import Direction, High, Rejected
 
 MOST_BUCKETS = 10**6
 POOLED = "pooled way up"
@@ -66,17 +64,3 @@ class PooledCell:
         for t in range(self.up.z + 1):
             claim = claim.scaled(top * (self.buckets + t * m), bottom * m * (t + 1))
         return claim
-
-
-def check(entry: dict[str, Any]) -> None:
-    """Raises `Rejected` unless an entry of vectors/pooled.json holds."""
-    cell = PooledCell(entry["cell"])
-    if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
-        raise Rejected("the number of users or buckets differs")
-    if cell.most_messages != entry["most_messages"]:
-        raise Rejected("the largest number of messages is not what is claimed")
-    cell.check(Fraction(entry["up"]), Fraction(entry["down"]))
-
-
-if __name__ == "__main__":
-    raise SystemExit(check_files(check))

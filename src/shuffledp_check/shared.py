@@ -1,7 +1,5 @@
 """An independent check of cells that share their way up: integers from the standard library.
 
-    python -m shuffledp_check.shared FILE     (a list of entries like vectors/shared.json)
-
 It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its unsafe
 side by a number of 256 significant bits. What is checked, and why it is enough, is stated in
 docs/mathematics.md, "Cells that share their way up".
@@ -14,7 +12,7 @@ from fractions import Fraction
 from math import comb, prod
 from typing import Any
 
-from shuffledp_check.bounded import BoundedCell, High, Rejected, check_files
+from shuffledp_check.bounded import BoundedCell, High, Rejected
 
 MOST_TOGETHER = 24
 MOST_COMBINATIONS = 1 << 24
@@ -81,18 +79,3 @@ def check_together(cells: Sequence[SharedCell]) -> None:
             raise Rejected("the other cells' noise or odds differ from what a cell says")
         if (cell.users, cell.cut, cell.stray_odds) != (first.users, first.cut, first.stray_odds):
             raise Rejected("the cells together differ in their users, cuts or stray odds")
-
-
-def check(entry: dict[str, Any]) -> None:
-    """Raises `Rejected` unless an entry of vectors/shared.json holds."""
-    cells = [SharedCell(data) for data in entry["cells"]]
-    check_together(cells)
-    most = sum(cell.down.z + cell.down.w + cell.largest for cell in cells) + 2 * cells[0].cut + 1
-    if cells[0].users != entry["users"] or most != entry["most_messages"]:
-        raise Rejected("the users or the largest number of messages are not what is claimed")
-    for cell, loss in zip(cells, entry["losses"], strict=True):
-        cell.check(Fraction(loss), Fraction(loss))
-
-
-if __name__ == "__main__":
-    raise SystemExit(check_files(check))

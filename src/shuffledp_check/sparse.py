@@ -1,7 +1,5 @@
 """An independent check of sparse and kept cells: fractions from the standard library, nothing else.
 
-    python -m shuffledp_check.sparse FILE     (a list of entries like vectors/sparse.json)
-
 It shares no code and no arithmetic library with shuffledp. Everything is recomputed from users,
 buckets and the cell's numbers, in fractions; e^ε is bounded from below by the first terms of its
 series. What is checked, and why it is enough: docs/mathematics.md, "Sparse histograms".
@@ -12,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from shuffledp_check.bounded import Rejected, check_files, exponential_below
+from shuffledp_check.bounded import Rejected, exponential_below
 
 MOST_CUT = 1_023
 MOST_BUCKETS = 1 << 26
@@ -121,21 +119,3 @@ class KeptCell(UrnCell):
         if self.p + self.q > given * self.q:
             raise Rejected("too few users are muted")
         return {"rule": KEPT_RULE, "up": str(self.up_loss), "down": str(self.down_loss)}
-
-
-def check(entry: dict[str, Any]) -> None:
-    """Raises `Rejected` unless an entry of vectors/sparse.json holds."""
-    kind = KeptCell if entry["cell"].get("kind") == KeptCell.kind else SparseCell
-    cell = kind(entry["cell"])
-    if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
-        raise Rejected("the number of users or buckets differs")
-    if cell.most_messages != entry["most_messages"]:
-        raise Rejected("the largest number of messages is not what is claimed")
-    if isinstance(cell, KeptCell):
-        cell.check(Fraction(entry["up"]), Fraction(entry["down"]))
-    else:
-        cell.check(Fraction(entry["epsilon"]), Fraction(entry["epsilon"]))
-
-
-if __name__ == "__main__":
-    raise SystemExit(check_files(check))

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from bounded_exact import exact_message_masses, exact_moments
 from bounded_laws import (
     BIT,
     BY_VALUE,
@@ -21,10 +20,10 @@ from bounded_laws import (
     variance_of,
 )
 from chi2 import p_value
+from message_masses import exact_message_masses, exact_moments, message_masses
 
 from shuffledp.cells.bounded import draws as bounded_draws
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.law import message_masses
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from message_masses import exact_masses, token_masses
 from sparse_oracle import (
     Instance,
     Law,
@@ -25,19 +26,14 @@ from sparse_oracle import (
     user_law,
     whole,
 )
+from vector_entries import check_sparse
 
 from shuffledp import SeededEntropy
 from shuffledp.cells.registry import CELL, cell_from_dict, group_of_buckets
-from shuffledp.cells.sparse import (
-    KeptCell,
-    KeptTask,
-    SparseBuckets,
-    exact_masses,
-    plan_kept,
-    prove_kept,
-)
+from shuffledp.cells.sparse.cell import KeptCell, SparseBuckets
+from shuffledp.cells.sparse.kept_search import KeptTask, plan_kept
+from shuffledp.cells.sparse.proof import prove_kept
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import sparse as sparse_checker
 from shuffledp_check.bounded import Rejected
 
 F = Fraction
@@ -158,7 +154,7 @@ def test_the_law_and_the_moments_of_a_bucket_are_those_of_the_enumeration(bucket
             sizes = [F(0)] * (cell.most_messages + 1)
             for vector, mass in law.items():
                 sizes[sum(vector)] += mass
-            assert sizes == cell.message_masses()
+            assert sizes == token_masses(cell)
 
 
 DRAWS: dict[str, Callable[[SparseBuckets, SeededEntropy], Any]] = {
@@ -274,7 +270,7 @@ def package(entry: dict[str, Any]) -> bool:
 def second(entry: dict[str, Any]) -> bool:
     """Whether the second program accepts an entry."""
     try:
-        sparse_checker.check(entry)
+        check_sparse(entry)
     except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
         return False
     return True

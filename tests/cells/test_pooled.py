@@ -11,13 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from message_masses import message_masses
 from numpy.typing import NDArray
 from pooled_oracle import Instance, user_law
 from sparse_oracle import Vector, together, whole
 
 from shuffledp import SeededEntropy
 from shuffledp.cells.bounded.cell import Direction
-from shuffledp.cells.pooled import PooledBuckets, PooledCell, draws, prove, search_buckets
+from shuffledp.cells.pooled import draws
+from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
+from shuffledp.cells.pooled.proof import prove
+from shuffledp.cells.pooled.search import search_buckets
 from shuffledp.cells.registry import cell_from_dict
 from shuffledp.cells.search import CellTarget
 from shuffledp.errors import PlanningError, ValueOutOfRange
@@ -244,7 +248,7 @@ def test_intervals_cover_and_half_of_them_do_not(
 def test_the_law_of_a_bucket_is_that_of_a_convolution() -> None:
     """The float law of the error against the exact masses, convolved."""
     cell = planned(30, 3, factor="3")
-    masses = [np.array([float(mass) for mass in cell.message_masses(x)]) for x in (0, 1)]
+    masses = [np.array([float(mass) for mass in message_masses(cell, x)]) for x in (0, 1)]
     for held in (0, 7, 30):
         exact = np.ones(1)
         for user in range(30):
@@ -260,7 +264,7 @@ def test_the_law_of_a_bucket_is_that_of_a_convolution() -> None:
 def test_all_messages_together_have_the_moments_that_plausibility_uses(cell: PooledCell) -> None:
     group, theta = PooledBuckets(cell=cell), np.array([-0.02, 0.01, 0.05])
     every = cell.merged(5)
-    masses = [np.array([float(mass) for mass in every.message_masses(x)]) for x in (0, 1)]
+    masses = [np.array([float(mass) for mass in message_masses(every, x)]) for x in (0, 1)]
     sent = np.arange(len(masses[0]))
     found = group.log_total_moment(theta, 10, 4)
     mean = 6 * (masses[0] @ sent) + 4 * (masses[1] @ sent)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from both_checkers import REFUSED, accepted
+from vector_entries import check_pooled
 
 from shuffledp import plan_histogram
-from shuffledp.cells.pooled import PooledBuckets, PooledCell, prove
+from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
+from shuffledp.cells.pooled.proof import prove
 from shuffledp.cells.registry import CELL, cell_from_dict
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import pooled as pooled_checker
 
 F = Fraction
 Data = dict[str, Any]
@@ -40,7 +41,7 @@ def package(entry: Data) -> bool:
 def second(entry: Data) -> bool:
     """Whether the second program accepts an entry."""
     try:
-        pooled_checker.check(entry)
+        check_pooled(entry)
     except REFUSED:
         return False
     return True

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rows import for_each
 from shared_groups import group
+from vector_entries import check_files, check_shared
 
 from shuffledp import certify, verify
 from shuffledp.cells.digits.cell import SharedCell, SharedDigits
@@ -23,7 +24,7 @@ from shuffledp.errors import CertificateError, InputError, ParameterError, Priva
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp_check import certificate as checker
 from shuffledp_check import shared as shared_checker
-from shuffledp_check.bounded import Rejected, check_files
+from shuffledp_check.bounded import Rejected
 
 F = Fraction
 Data = dict[str, Any]
@@ -82,7 +83,7 @@ def second_certifies(entry: Data) -> bool:
 
 def second(entry: Data) -> bool:
     try:
-        shared_checker.check(entry)
+        check_shared(entry)
     except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
         return False
     return True
@@ -106,11 +107,11 @@ def test_the_second_program_reads_the_file_of_vectors(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.argv", ["check", str(ROOT / "vectors/shared.json")])
-    assert check_files(shared_checker.check) == 0
+    assert check_files(check_shared) == 0
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps([PAIR | {"holds": False}]))
     monkeypatch.setattr("sys.argv", ["check", str(wrong)])
-    assert check_files(shared_checker.check) == 1
+    assert check_files(check_shared) == 1
     assert "wrongly accepted" in capsys.readouterr().out
 
 

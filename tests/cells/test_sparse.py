@@ -8,22 +8,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from message_masses import exact_masses
 from numpy.typing import NDArray
 from sparse_oracle import Instance, Vector, together, user_law, whole
 
 from shuffledp import SeededEntropy
-from shuffledp.cells.sparse import (
-    NO_VALUE,
-    SparseBuckets,
-    SparseCell,
-    at_least,
-    at_most,
-    exact_masses,
-    laws,
-    plan_sparse,
-    prove,
-)
-from shuffledp.cells.sparse.error import chernoff
+from shuffledp.cells.sparse.cell import NO_VALUE, SparseBuckets, SparseCell
+from shuffledp.cells.sparse.error import at_least, at_most, chernoff, laws
+from shuffledp.cells.sparse.proof import prove
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import ParameterError, PlanningError, ValueOutOfRange
 from shuffledp.numbers.sampler import successes_by_bits
 

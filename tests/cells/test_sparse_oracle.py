@@ -6,9 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from message_masses import exact_masses, token_masses
 from sparse_oracle import Instance, grid, largest_ratio, moved, tight, urn, user_law
 
-from shuffledp.cells.sparse import SparseBuckets, SparseCell, exact_masses, plan_sparse
+from shuffledp.cells.sparse.cell import SparseBuckets, SparseCell
+from shuffledp.cells.sparse.search import plan_sparse
 
 F = Fraction
 GAIN = F(3, 2)
@@ -117,7 +119,7 @@ def test_the_law_and_the_moments_of_a_bucket_are_those_of_the_enumeration(bucket
             assert product - first * other == together
     tokens = sum(sum(vector) * mass for vector, mass in user_law(one, None).items())
     assert tokens == known.tokens
-    masses = cell.message_masses()
+    masses = token_masses(cell)
     assert sum(masses) == 1 and sum(k * mass for k, mass in enumerate(masses)) == tokens
 
 

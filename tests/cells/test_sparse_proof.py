@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from both_checkers import REFUSED, accepted
+from vector_entries import check_sparse
 
 from shuffledp import plan_histogram
 from shuffledp.cells.registry import CELL, cell_from_dict
-from shuffledp.cells.sparse import SparseCell, plan_sparse, prove
-from shuffledp.cells.sparse.proof import exponential_below
+from shuffledp.cells.sparse.cell import SparseCell
+from shuffledp.cells.sparse.proof import exponential_below, prove
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp_check import sparse as sparse_checker
 
 F = Fraction
 Data = dict[str, Any]
@@ -39,7 +40,7 @@ def package(entry: Data) -> bool:
 def second(entry: Data) -> bool:
     """Whether the second program accepts an entry."""
     try:
-        sparse_checker.check(entry)
+        check_sparse(entry)
     except REFUSED:
         return False
     return True

@@ -220,16 +220,21 @@ def test_the_formula_for_the_cost_is_close() -> None:
 
 @pytest.mark.parametrize(("rmse", "most"), [("4.07", 258), ("2.714", 432)])
 def test_sums_of_reals(rmse: str, most: int) -> None:
-    digits = bounded_digits(sum_task(F(rmse) ** 2))
-    assert digits.messages(padded=True) <= most
-    assert digits.epsilon <= 1
-    grid = int(np.prod(digits.radix)) - 1
+    task = sum_task(F(rmse) ** 2)
+    digits = bounded_digits(task)
+    cells = [cell for cell in digits.cells if isinstance(cell, BoundedCell)]
+    assert len(cells) == len(digits.cells)
+    assert task.padded and digits.cost <= most
+    epsilon = sum(max(cell.up.epsilon, cell.down.epsilon) for cell in cells)
+    assert epsilon <= 1
+    radix = [cell.largest + 1 for cell in cells]
+    grid = int(np.prod(radix)) - 1
     error, weight = ball(10**4 * worst_rounding(digits.dither) / grid**2), 1
-    for base, cell in reversed(list(zip(digits.radix, digits.cells, strict=True))):
+    for base, cell in reversed(list(zip(radix, cells, strict=True))):
         assert cell.largest == base - 1
         prove(cell, cell.up.epsilon, cell.down.epsilon)
         error += worst_error(cell, 10**4) * ball(F(weight, grid) ** 2)
         weight *= base
     assert error <= ball(F(rmse) ** 2)
     with pytest.raises(PrivacyViolation):
-        prove(digits.cells[0], digits.epsilon / 2, digits.epsilon / 2)
+        prove(cells[0], F(epsilon) / 2, F(epsilon) / 2)

@@ -16,7 +16,7 @@ from plan_parts import bounded_cell
 
 import shuffledp
 from shuffledp import CrosstabResult, HistogramResult, Plan, SeededEntropy, plan_histogram
-from shuffledp.cells.sparse import SparseBuckets
+from shuffledp.cells.sparse.cell import SparseBuckets
 from shuffledp.cells.sparse.law import bucket_law
 from shuffledp.errors import InputError, ParameterError, ValueOutOfRange
 from shuffledp.queries.histogram.result import of_histogram

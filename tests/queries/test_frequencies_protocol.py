@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp import FrequenciesResult, SeededEntropy, certify, plan_frequencies, verify
-from shuffledp.cells.sparse import plan_sparse
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import ParameterError, PrivacyViolation, ValueOutOfRange
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
@@ -134,7 +134,7 @@ def test_rounded_backgrounds_only_widen() -> None:
 
 
 def test_counts_are_searched_by_halving() -> None:
-    tried = counts_tried(1_000)
+    tried = counts_tried(1_000, 1.0)
     wanted = np.array([0, 5, 400, 999])
     places = first_place(lambda count, at: count >= wanted[at], tried, 4)
     assert (tried[places] >= wanted).all() and (tried[places] - wanted <= 4).all()

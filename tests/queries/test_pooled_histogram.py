@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from shuffledp import Plan, SeededEntropy, histogram, plan_histogram
-from shuffledp.cells.pooled import PooledBuckets
+from shuffledp.cells.pooled.cell import PooledBuckets
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError, ValueOutOfRange
 from shuffledp.protocols.report import count_messages
 from shuffledp.protocols.results import HistogramResult

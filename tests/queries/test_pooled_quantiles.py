@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shuffledp import Plan, SeededEntropy, plan_histogram, plan_quantiles
-from shuffledp.cells.pooled import PooledBuckets, PooledCell
+from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
 from shuffledp.errors import ParameterError
 from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
 from shuffledp.queries.quantiles.range_errors import Common, RangeErrors

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 from flint import arb, arb_poly, ctx
+from message_masses import message_masses
 from numpy.typing import NDArray
 from quantile_grid import (
     PROBABILITIES,
@@ -28,7 +29,6 @@ from quantile_grid import (
 
 from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.law import message_masses
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.queries.quantiles.protocol import QuantilesProtocol
 from shuffledp.queries.quantiles.result import QuantilesResult

@@ -9,6 +9,7 @@ once) and `analyze`. Its privacy guarantee is a `Claim`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.claim import Basis, Claim
 from shuffledp.baselines.draws import Counts, whole_values
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -27,6 +28,8 @@ from shuffledp.numbers.laws import DiscreteLaplace
 QueryName = Literal["count", "real-sum", "histogram"]
 DEFAULT_COUNT = 100
 """The true count of a bucket at which the error of histograms is shown."""
+CHUNK = 1 << 14
+"""How many messages of noise are drawn at once."""
 Messages = NDArray[np.int64]
 """The messages of one or more users, one row per message."""
 
@@ -100,6 +103,20 @@ class Setting:
                 "or choose a pure protocol."
             )
         return self.delta
+
+    def claim(self, basis: Basis, note: str) -> Claim:
+        """The claim of (ε, δ)-DP, trusting the shuffler."""
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.required_delta,
+            trust="shuffler",
+            basis=basis,
+            note=note,
+        )
+
+    def checked(self, holds: bool) -> Claim:
+        """The claim of published constants whose δ was computed."""
+        return self.claim("computed" if holds else "violated", "published constants")
 
     @property
     def required_buckets(self) -> int:
@@ -184,6 +201,16 @@ class Baseline(ABC):
         return
 
 
+class Promised(Baseline):
+    """A baseline whose claim is made with its parameters."""
+
+    promise: Claim
+
+    @cached_property
+    def claim(self) -> Claim:
+        return self.promise
+
+
 class Counter(Baseline):
     """A baseline that counts users with the value 1."""
 
@@ -211,6 +238,22 @@ class Counter(Baseline):
 
     def messages_per_user(self) -> float:
         return max(self.messages(0), self.messages(1))
+
+
+def collected(
+    baseline: Baseline,
+    own: Messages,
+    noise: Callable[[int, Entropy], Messages],
+    count: int,
+    entropy: Entropy,
+) -> Bag:
+    """The counts of the users' own messages, a row for each user, and of `count` messages of noise,
+    which are drawn in chunks."""
+    counts = baseline.collect(own, len(own)).counts
+    for begin in range(0, count, CHUNK):
+        drawn = noise(min(count - begin, CHUNK), entropy)
+        counts = counts + baseline.collect(drawn, len(own)).counts
+    return Bag(len(own), counts, entropy.seeded)
 
 
 def needs(condition: bool, reason: str) -> None:

@@ -7,15 +7,15 @@ code that makes the histogram proves what this costs, with its claim.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName
+from shuffledp.baselines.base import Bag, Counter, Messages, Promised, QueryName, Setting
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.draws import whole_values
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -23,21 +23,17 @@ from shuffledp.numbers.laws import DiscreteLaplace
 
 
 @dataclass(frozen=True)
-class PerBucket(Baseline):
+class PerBucket(Promised):
     """`buckets` copies of a counter, with the claim that holds for all of them together."""
 
     counter: Counter
     buckets: int
-    together: Claim = field(compare=False)
+    promise: Claim = field(compare=False)
     query: ClassVar[QueryName] = "histogram"
 
     @property
     def users(self) -> int:  # type: ignore[override]
         return self.counter.users
-
-    @cached_property
-    def claim(self) -> Claim:
-        return self.together
 
     @property
     def bits_per_message(self) -> int:
@@ -76,3 +72,11 @@ class PerBucket(Baseline):
 
     def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
         return self.counter.error_law(users)
+
+
+def halves(counter: Callable[[Setting], Counter], setting: Setting) -> PerBucket:
+    """An (ε/2, δ/2) counter per bucket, with the published constants."""
+    epsilon, delta = setting.epsilon / 2, setting.required_delta / 2
+    half = counter(Setting(users=setting.users, epsilon=epsilon, delta=delta))
+    claim = setting.claim(half.claim.basis, "published constants")
+    return PerBucket(half, setting.required_buckets, claim)

@@ -89,10 +89,3 @@ class Claim:
 def pure_claim(epsilon: Fraction, trust: Trust, basis: Basis, note: str = "") -> Claim:
     """The claim that replacing one user's value changes no probability by more than e^ε."""
     return Claim(epsilon=epsilon, delta=Fraction(0), trust=trust, basis=basis, note=note)
-
-
-def approximate_claim(epsilon: Fraction, delta: Fraction, basis: Basis, note: str = "") -> Claim:
-    """The claim of (ε, δ)-DP, trusting the shuffler; δ must be above 0."""
-    if delta <= 0:
-        raise ParameterError("An approximate claim needs δ > 0; make a pure claim for δ = 0.")
-    return Claim(epsilon=epsilon, delta=delta, trust="shuffler", basis=basis, note=note)

@@ -89,14 +89,15 @@ def unit_values(values: NDArray[Any]) -> NDArray[np.float64]:
     return array
 
 
-def round_randomly(values: NDArray[np.float64], units: int, entropy: Entropy = SYSTEM) -> Counts:
-    """Values in [0, 1] as integers 0..units, rounded up or down at random without bias.
+def round_randomly(values: NDArray[Any], units: int, entropy: Entropy = SYSTEM) -> Counts:
+    """Users' values in [0, 1] as integers 0..units, rounded up or down at random without bias.
 
     Values are first rounded to 40 binary places; from then on every probability is exact.
     """
     if not 1 <= units <= MOST_UNITS:
         raise ParameterError(f"Rounding to a grid needs between 1 and {MOST_UNITS:,} units.")
-    scaled = np.rint(values * float(1 << BINARY_PLACES)).astype(np.int64) * np.int64(units)
+    places = np.rint(unit_values(values) * float(1 << BINARY_PLACES)).astype(np.int64)
+    scaled = places * np.int64(units)
     below = scaled & np.int64((1 << BINARY_PLACES) - 1)
     coin = (entropy.words(scaled.size, np.uint64) >> np.uint64(64 - BINARY_PLACES)).astype(np.int64)
     return (scaled >> np.int64(BINARY_PLACES)) + (coin < below)

@@ -52,3 +52,11 @@ class PrimeHash:
         """The value of each function at its bucket."""
         found: NDArray[np.int64] = (keys[:, 0] * buckets + keys[:, 1]) % self.prime % self.cells
         return found
+
+    def fits(self, messages: Messages) -> NDArray[np.int64]:
+        """How many messages (u, v, w) fit each bucket: those whose w is the bucket's hash."""
+        found = [
+            int((self.values(messages, np.int64(bucket)) == messages[:, 2]).sum())
+            for bucket in range(self.buckets)
+        ]
+        return np.array(found, np.int64)

@@ -41,15 +41,22 @@ class Entry:
     """Whether it promises δ = 0."""
     make: Maker
     """Makes the baseline for a setting."""
+    line: Callable[[Setting], tuple[BaselineForecast, Claim]] | None = None
+    """If only error and cost are known: it is a row in tables and cannot run."""
 
     @property
     def runnable(self) -> bool:
         """Whether the baseline can be run on data."""
-        return True
+        return self.line is None
 
     def plan(self, setting: Setting) -> Baseline:
         """The baseline for a setting; raises `PlanningError` if its conditions exclude the
-        setting."""
+        setting, or if there is no protocol to run."""
+        if self.line is not None:
+            raise PlanningError(
+                f"Only the cost and the error of {self.title} are known, so it cannot be run; "
+                "choose another protocol."
+            )
         baseline = self.make(setting)
         if baseline.claim.pure != self.pure:
             kind = "pure" if self.pure else "approximate"
@@ -58,29 +65,10 @@ class Entry:
 
     def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
         """The baseline's error and cost for a setting, and what it promises."""
+        if self.line is not None:
+            return self.line(setting)
         protocol = planned(self.query, self.name, setting)
         return protocol.forecast(error_at=setting.error_at), protocol.claim
-
-
-@dataclass(frozen=True, kw_only=True)
-class LineEntry(Entry):
-    """A baseline of which only error and cost are known: it is a row in tables and cannot run."""
-
-    line: Callable[[Setting], tuple[BaselineForecast, Claim]]
-
-    @property
-    def runnable(self) -> bool:
-        return False
-
-    def plan(self, setting: Setting) -> Baseline:
-        """Raises `PlanningError`: there is no protocol to run."""
-        raise PlanningError(
-            f"Only the cost and the error of {self.title} are known, so it cannot be run; choose "
-            "another protocol."
-        )
-
-    def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
-        return self.line(setting)
 
 
 def cy22_line(setting: Setting) -> tuple[BaselineForecast, Claim]:
@@ -106,7 +94,7 @@ BASELINES: tuple[Entry, ...] = (
     _pure("count", "local", "Local randomized response", RandomizedResponse.plan),
     _pure("count", "ggkmpv20", "GGKMPV20, calibrated", ggkmpv20.GGKMPV20.plan),
     _pure("count", "thinning", "Thinning + geometric", thinning.Thinning.plan),
-    LineEntry(
+    Entry(
         name="cy22",
         query="count",
         title="CY22 (line only)",

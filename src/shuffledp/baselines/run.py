@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
-from typing import Any, Literal, TypedDict, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -215,22 +215,6 @@ def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple
     return None
 
 
-class Shared(TypedDict):
-    """The fields that estimates and histograms of a run share."""
-
-    epsilon: Fraction
-    users: int
-    messages_per_user: float
-    confidence: float
-    rmse: float
-    seeded: bool
-    protocol: str
-    title: str
-    claim: Claim
-    interval_kind: IntervalKind
-    bits_per_message: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a baseline's analyzer has received, and how it becomes a result."""
@@ -296,7 +280,8 @@ class Answer:
             return None
         return partial(laplace_errors, *law, self.values.width)
 
-    def _shared(self, errors: Floats) -> Shared:
+    def _shared(self, errors: Floats) -> dict[str, Any]:
+        """The fields that estimates and histograms share."""
         forecast = self.protocol.forecast(self.bag.users)
         exactly = self.protocol.error_law(self.bag.users) is not None
         return {

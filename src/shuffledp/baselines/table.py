@@ -10,7 +10,7 @@ from typing import Any
 
 from shuffledp.baselines.base import BaselineForecast, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
-from shuffledp.baselines.ours import OUR_SIDE, our_plan
+from shuffledp.baselines.ours import OVERHEADS, PRINTED_FOR, our_plan, printed, sparse_plan
 from shuffledp.baselines.registry import Entry, baselines_for, planned
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
@@ -101,12 +101,10 @@ def our_row(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Row:
     return _row_of_plan(our_name(mse_overhead), title, plan, setting)
 
 
-def sparse_row(
-    plan: Callable[[Setting, int], Plan[Result]], setting: Setting, messages: int
-) -> Row:
+def sparse_row(setting: Setting, messages: int) -> Row:
     """The row of the sparse histogram, with at most `messages` messages in a report."""
     title = f"shuffledp, sparse, ≤ {messages:,} messages"
-    return _row_of_plan(f"sparse-{messages}", title, plan(setting, messages), setting)
+    return _row_of_plan(f"sparse-{messages}", title, sparse_plan(setting, messages), setting)
 
 
 def _row_of_plan(name: str, title: str, plan: Plan[Result], setting: Setting) -> Row:
@@ -127,12 +125,12 @@ def _row_of_plan(name: str, title: str, plan: Plan[Result], setting: Setting) ->
     )
 
 
-def _printed_row(forecast: BaselineForecast, setting: Setting, central_rmse: float) -> Row:
+def _printed_row(query: QueryName, setting: Setting, central_rmse: float) -> Row:
     """The row of [GKM23] with the constants as printed, at ρ = ½."""
     return Row(
         name="printed",
         title="GKM23 as printed, ρ = 0.5",
-        forecast=forecast,
+        forecast=printed(query, setting, PRINTED_OVERHEAD),
         claim=pure_claim(setting.epsilon, "shuffler", "theorem", "printed constants, ρ = 0.5"),
         central_rmse=central_rmse,
         ours=True,
@@ -167,19 +165,15 @@ def compare(
     central = planned(query, "central", setting).forecast().rmse
     makers: list[tuple[str, Callable[[], Row]]] = [
         (our_name(overhead), partial(our_row, query, setting, overhead))
-        for overhead in (OUR_SIDE[query].overheads if overheads is None else overheads)
+        for overhead in (OVERHEADS[query] if overheads is None else overheads)
     ]
-    for_any = OUR_SIDE[query].any_domain
-    if names is None and for_any is not None and setting.required_buckets >= LARGE_DOMAIN:
+    if names is None and query == "histogram" and setting.required_buckets >= LARGE_DOMAIN:
         makers += [
-            (f"sparse-{messages}", partial(sparse_row, for_any, setting, messages))
+            (f"sparse-{messages}", partial(sparse_row, setting, messages))
             for messages in SPARSE_MESSAGES
         ]
-    printed = OUR_SIDE[query].printed
-    if names is None and printed is not None:
-        makers.append(
-            ("printed", lambda: _printed_row(printed(setting, PRINTED_OVERHEAD), setting, central))
-        )
+    if names is None and query in PRINTED_FOR:
+        makers.append(("printed", partial(_printed_row, query, setting, central)))
     for entry in entries:
         if entry.name in wanted:
             makers.append((entry.name, partial(baseline_row, entry, setting, central)))

@@ -178,12 +178,12 @@ class Cell(ABC):
 
     def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
         """(mean, standard deviation) of the number of −1 in `reports` reports and the noise of
-        `absent` users. Requires: the cell sends −1."""
-        raise NotImplementedError
+        `absent` users: by default, there are none."""
+        return 0.0, 0.0
 
     def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
-        """ln E[e^(θ·X)] where X is that number less its mean. Requires: the cell sends −1."""
-        raise NotImplementedError
+        """ln E[e^(θ·X)] where X is that number less its mean."""
+        return np.zeros_like(theta)
 
     # Sums of copies. Independent copies of n users are one cell of copies·n users.
 
@@ -273,15 +273,16 @@ class IndependentCell(Cell):
         return int(tally.sum())
 
     @property
-    @abstractmethod
     def most_messages(self) -> int | None:
         """The most messages that a user sends; None if there is no limit."""
+        sure, laws = self.message_laws(1)
+        return None if laws else sure
 
+    @abstractmethod
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
-        a + a sum of independent draws of these laws, in stochastic order. Requires: there is no
-        largest number of messages."""
-        raise NotImplementedError
+        a + a sum of independent draws of these laws, in stochastic order; without laws, at most
+        a."""
 
 
 def independent_cell(cell: Cell) -> IndependentCell:
@@ -390,14 +391,15 @@ class CellGroup(ABC):
         )
 
     @property
-    @abstractmethod
     def most_messages(self) -> int | None:
         """The most messages that a user sends; None if there is no limit."""
+        sure, laws = self.message_laws()
+        return None if laws else sure
 
+    @abstractmethod
     def message_laws(self) -> tuple[int, list[MessageLaw]]:
-        """(a, laws): a user sends at most a + a sum of independent draws of these laws. Requires:
-        there is no largest number of messages."""
-        raise NotImplementedError
+        """(a, laws): a user sends at most a + a sum of independent draws of these laws; without
+        laws, at most a."""
 
     # The analyzer
 
@@ -461,11 +463,6 @@ class Copies(CellGroup):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         return self.cell.top_up(absent, self.copies, entropy)
 
-    @property
-    def most_messages(self) -> int | None:
-        most = self.cell.most_messages
-        return None if most is None else most * self.copies
-
     def message_laws(self) -> tuple[int, list[MessageLaw]]:
         return self.cell.message_laws(self.copies)
 
@@ -503,6 +500,12 @@ def _columns(sent: Sequence[tuple[int, int]]) -> tuple[Counts, Counts]:
     """Pairs of +1 and −1 as two arrays."""
     plus, minus = np.array(sent, np.int64).T
     return plus, minus
+
+
+def only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
+    """Messages of one kind as numbers of +1 and −1: there are no −1."""
+    plus = np.asarray(sent, np.int64)
+    return plus, np.zeros_like(plus)
 
 
 def one_by_one(cells: Sequence[IndependentCell]) -> tuple[CellGroup, ...]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from shuffledp.cells.base import CellGroup
 from shuffledp.cells.search import counted_messages
+from shuffledp.errors import PlanningError
 from shuffledp.numbers.rounding import FINEST_GRID, worst_rounding
 from shuffledp.numbers.special import Floats
 
@@ -30,6 +31,8 @@ MOST_DIGITS = 4
 DITHERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 """The numbers of dither values that are tried; more would hardly reduce the error."""
 LARGEST_LATER_BASE = 9
+LOOSEST_SUM = 30.0
+"""ln of the largest squared error that is tried for few messages, over a trusted party's."""
 COARSE_STEP, FINEST_STEP = 0.1, 1e-3
 """Steps of a search: below the first the dither stays fixed; the search ends at the second."""
 MOST_CORNERS = 2187  # of a cube; in more dimensions only the axes are tried
@@ -79,6 +82,22 @@ def radices(task: SumTarget) -> Iterable[tuple[int, ...]]:
                 rounding = least / (grid * grid)
                 if rounding < most * mse and (rounding > 0.008 * mse or grid <= 8):
                     yield (top, *rest)
+
+
+def no_digits(task: SumTarget) -> PlanningError:
+    """The refusal of a target whose error no digits meet."""
+    return PlanningError(
+        f"No digits reach an RMSE of {math.sqrt(task.mse):.4g} (for values in [0, 1]) with "
+        "this epsilon and this number of users; allow a larger error or a larger epsilon"
+        + (", or leave the radix open." if task.radix else ".")
+    )
+
+
+def no_digits_within(messages: float) -> PlanningError:
+    """The refusal of a number of messages that no digits keep to."""
+    return PlanningError(
+        f"No digits cost as few as {messages:g} messages per user here; allow more messages."
+    )
 
 
 class DigitCosts(ABC):

@@ -22,9 +22,8 @@ Groups = tuple[CellGroup, ...]
 
 def most_messages(groups: Sequence[CellGroup]) -> int | None:
     """The most messages that a user can send; None if a group has no limit."""
-    found = [group.most_messages for group in groups]
-    known = [most for most in found if most is not None]
-    return sum(known) if len(known) == len(found) else None
+    sure, laws = message_laws(groups)
+    return None if laws else sure
 
 
 def padding_of(groups: Sequence[CellGroup]) -> str:
@@ -33,16 +32,15 @@ def padding_of(groups: Sequence[CellGroup]) -> str:
 
 
 def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]]:
-    """(a, laws): a user sends at most a + a sum of independent draws of these laws. Requires: no
-    group has a largest number of messages."""
+    """(a, laws): a user sends at most a + a sum of independent draws of these laws."""
     found = [group.message_laws() for group in groups]
     return sum(sure for sure, _ in found), [law for _, laws in found for law in laws]
 
 
 @lru_cache(maxsize=64)
 def reserve_size(groups: Groups, reports: int) -> int:
-    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴. Requires: no
-    group has a largest number of messages.
+    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴. Requires: some
+    group has no largest number of messages.
 
     Ensures: reports · P(a user sends more than K) ≤ 2⁻⁶⁴, whatever the values, in ball arithmetic.
     """

@@ -1,4 +1,4 @@
-"""Tokens dealt to buckets by Pólya's urn: draws, and the masses of some of the buckets.
+"""Tokens dealt to buckets by Pólya's urn: draws, groups of buckets, and the masses of some of them.
 
 Token i+1 goes to a uniformly drawn bucket with probability B/(B + i·m), and otherwise to the bucket
 of one of the i earlier tokens, drawn uniformly.
@@ -6,15 +6,19 @@ of one of the i earlier tokens, drawn uniformly.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from shuffledp.cells.base import Counts
+from shuffledp.cells.base import CellGroup, Counts, Values, only_plus
+from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
-from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.message_law import MessageLaw
 from shuffledp.numbers.uniform import uniform_whole
 
 TOKENS_AT_ONCE = 1 << 22
@@ -31,6 +35,44 @@ class Urn(Protocol):
     @property
     def buckets(self) -> int:
         """B."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DealtBuckets(CellGroup):
+    """All buckets of a cell, drawn at once; a user has one of them, whose number is the code."""
+
+    independent: ClassVar[bool] = False
+
+    def held(self, codes: Values, counter: int) -> Values:
+        return np.equal(codes, counter)
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """See `CellGroup.aggregate`; every user in the tally has a bucket."""
+        return self.aggregate_with(tally, 0, entropy)
+
+    def aggregate_with(
+        self, tally: Counts, without: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """`aggregate` with `without` further users who have none of the buckets."""
+        if tally.shape != (self.codes,) or (tally < 0).any() or without < 0:
+            raise ValueOutOfRange("A tally needs one count for each bucket.")
+        return only_plus(self.drawn(tally, without, entropy))
+
+    @abstractmethod
+    def drawn(self, tally: Counts, without: int, entropy: Entropy) -> Counts:
+        """The messages to each bucket, for `aggregate_with`."""
+
+    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """The messages of `absent` users who have none of the buckets."""
+        return self.aggregate_with(np.zeros(self.codes, np.int64), absent, entropy)
+
+    @property
+    @abstractmethod
+    def most_messages(self) -> int:
+        """The most messages that a user sends."""
+
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        return self.most_messages, []
 
 
 def urn(cell: Urn, count: int, entropy: Entropy) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shuffledp.baselines.base import DEFAULT_COUNT, Setting
 from shuffledp.baselines.claim import BASES
-from shuffledp.baselines.ours import OUR_SIDE
+from shuffledp.baselines.ours import PLANNERS
 from shuffledp.baselines.table import Row, Table, compare
 from shuffledp.baselines.words import in_words
 from shuffledp.cli.output import Commands, add_command, emit
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
             "compare histogram --users 10000 --epsilon 1 --plot frontier.png",
         ],
     )
-    parser.add_argument("query", choices=tuple(OUR_SIDE), help="the query")
+    parser.add_argument("query", choices=tuple(PLANNERS), help="the query")
     parser.add_argument("--users", required=True, metavar="N", help="users who take part")
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(

@@ -7,8 +7,8 @@ balls whose precision is raised until the answer is certain.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Iterator
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -187,10 +187,29 @@ def ball(number: Fraction | int) -> arb:
     return arb(fmpq(int(number.numerator), int(number.denominator)))
 
 
+def as_fraction(number: arb) -> Fraction:
+    """The value of an exact ball, such as an end of another one."""
+    mantissa, exponent = number.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
 def fraction_above(number: arb) -> Fraction:
     """A fraction just above the upper end of a ball at the current precision."""
-    mantissa, exponent = number.upper().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    return as_fraction(number.upper())
+
+
+def decimal_above(number: Fraction, digits: int = 20) -> str:
+    """A decimal that is at least the number, as text."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return str(context.divide(number.numerator, number.denominator))
+
+
+def precisions() -> Iterator[int]:
+    """The working precisions that are tried, until one decides."""
+    bits = FIRST_PRECISION
+    while bits <= LAST_PRECISION:
+        yield bits
+        bits *= 2
 
 
 def at_precision(bits: int, quantity: Callable[[], arb]) -> arb:
@@ -206,14 +225,12 @@ def sign(quantity: Callable[[], arb]) -> tuple[int, arb, int]:
     Ensures: the sign is that of the true value. Raises `Undecided` if 8192 bits are not enough, for
     example if the quantity is exactly 0.
     """
-    bits = FIRST_PRECISION
-    while bits <= LAST_PRECISION:
+    for bits in precisions():
         value = at_precision(bits, quantity)
         if value > 0:
             return 1, value, bits
         if value < 0:
             return -1, value, bits
-        bits *= 2
     raise Undecided(
         f"The sign of a quantity was not decided at {LAST_PRECISION} bits: it is 0 or very close; "
         "move a parameter slightly towards privacy (more noise) and certify again."
@@ -222,12 +239,10 @@ def sign(quantity: Callable[[], arb]) -> tuple[int, arb, int]:
 
 def to_float(quantity: Callable[[], arb]) -> float:
     """A quantity as the nearest float, for reporting; never used to decide about privacy."""
-    bits = FIRST_PRECISION
-    while bits <= LAST_PRECISION:
+    for bits in precisions():
         value = at_precision(bits, quantity)
         if value.rel_accuracy_bits() >= 60 or value.is_exact():
-            return float(value)
-        bits *= 2
+            break
     return float(value)
 
 

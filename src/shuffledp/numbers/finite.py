@@ -6,11 +6,12 @@ They are enclosed by balls at the working precision, so that a sampler can decid
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from math import log
+from math import lcm, log
 from typing import Any
 
 from flint import arb, ctx
@@ -29,6 +30,13 @@ class Finite(Law):
     def __post_init__(self) -> None:
         if not self.weights or min(self.weights) <= 0:
             raise ParameterError("A finite law needs weights, all of them above 0.")
+
+    @classmethod
+    def of(cls, odds: Iterable[Fraction]) -> Finite:
+        """The law of an index with these odds."""
+        ratios = [one.as_integer_ratio() for one in odds]
+        scale = lcm(*(below for _, below in ratios))
+        return cls(tuple(above * (scale // below) for above, below in ratios))
 
     @property
     def last(self) -> int:

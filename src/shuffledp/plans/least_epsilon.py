@@ -68,23 +68,6 @@ def _spelled_out(plain: Signature) -> Signature:
     return plain.replace(parameters=[*known, *options])
 
 
-def _with_least_epsilon(
-    plan: Callable[..., Plan[R]], asked: dict[str, Any], reuse: Reuse | None
-) -> Plan[R]:
-    """The plan with the least ε for the target."""
-    least = _checked_target(asked)
-    others = {"epsilon", "progress", *TargetOptions.__annotations__}
-    known = {name: one for name, one in asked.items() if name not in others}
-
-    def planned(epsilon: Fraction, near: Plan[R] | None) -> Plan[R]:
-        taken_over = {} if near is None or reuse is None else reuse(near)
-        return plan(
-            **{**known, **taken_over}, epsilon=epsilon, rmse=least.rmse, padded=least.padded
-        )
-
-    return with_least_epsilon(planned, least)
-
-
 def _checked_target(asked: Mapping[str, Any]) -> Target:
     """The target of a plan without an ε: both an rmse and a number of messages, and no other."""
     rmse, messages = asked.get("rmse"), asked.get("max_messages")
@@ -99,21 +82,23 @@ def _checked_target(asked: Mapping[str, Any]) -> Target:
     )
 
 
-def with_least_epsilon(
-    plan: Callable[[Fraction, Plan[R] | None], Plan[R]], target: Target
+def _with_least_epsilon(
+    plan: Callable[..., Plan[R]], asked: dict[str, Any], reuse: Reuse | None
 ) -> Plan[R]:
-    """The plan with the least ε, of three decimal digits, whose messages the target allows.
-
-    `plan(ε, near)` returns the cheapest plan that meets the target's error; it may reuse results of
-    `near`, a plan for a larger ε, to save time. The search bisects, because a larger ε never costs
-    more messages (except for rounding to whole messages).
-    """
+    """The plan with the least ε, of three decimal digits, that meets the target's error and its
+    number of messages. The search bisects, because a larger ε never costs more messages (except for
+    rounding to whole messages)."""
+    target = _checked_target(asked)
     messages, rmse = target.max_messages, target.rmse
     assert messages is not None and rmse is not None
+    others = {"epsilon", "progress", *TargetOptions.__annotations__}
+    known = {name: one for name, one in asked.items() if name not in others}
 
     def fitting(number: int, near: Plan[R] | None) -> Plan[R] | None:
+        taken_over = {} if near is None or reuse is None else reuse(near)
+        epsilon, arguments = SHORT_EPSILONS[number], {**known, **taken_over}
         try:
-            found = plan(SHORT_EPSILONS[number], near)
+            found = plan(**arguments, epsilon=epsilon, rmse=rmse, padded=target.padded)
         except PlanningError:
             return None
         sent = found.report_size if target.padded else found.forecast.messages_per_user

@@ -10,18 +10,66 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic
 
+from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.report_size import promise
 from shuffledp.documents.json_text import read_json_file
+from shuffledp.documents.schema import (
+    Anything,
+    Either,
+    Flag,
+    Listing,
+    Nothing,
+    OneOf,
+    Rational,
+    Real,
+    Record,
+    Whole,
+)
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted, show, whole
-from shuffledp.plans.certificate import Certificate, certify, verify
+from shuffledp.plans.certificate import CERTIFICATE, Certificate, certify, verify
 from shuffledp.plans.checks import checked_size
-from shuffledp.plans.plan_schema import PLAN, PLAN_FORMAT
 from shuffledp.plans.target import Target
 from shuffledp.protocols.base import Progress, Protocol, R, R_co
 from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Report, View
 from shuffledp.protocols.results import NEIGHBOURS, Result
+
+PLAN_FORMAT = "shuffledp plan 2"
+TARGET_NUMBER = Rational(Fraction(0), Fraction(10**30))
+NAMED_NUMBERS = (
+    "messages_per_user",
+    "bits_per_message",
+    "rmse",
+    "rmse_at_zero",
+    "central_rmse",
+)
+
+TARGET = Record(
+    {},
+    {
+        "mse_overhead": TARGET_NUMBER,
+        "rmse": TARGET_NUMBER,
+        "max_messages": TARGET_NUMBER,
+        "relative_error": TARGET_NUMBER,
+        "error_at": TARGET_NUMBER,
+        "padded": Flag(),
+    },
+)
+PLAN = Record(
+    {
+        "format": OneOf((PLAN_FORMAT,)),
+        "expected_users": Whole(1, MOST_USERS),
+        "target": TARGET,
+        "interval_95": Listing(Real(), 2, 2),
+        "certificate": CERTIFICATE,
+        "limit_messages_per_user": Either((Real(), Nothing())),
+        **{name: Real() for name in NAMED_NUMBERS},
+    },
+    {"rmse_at": Either((Nothing(), Real()))},
+    others=Anything(),
+)
+"""The JSON schema of a plan."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import (
     ExactNumber,
+    as_fraction,
     at_precision,
     positive_as_written,
     show,
@@ -165,6 +166,4 @@ def _count(value: ExactNumber | None) -> Fraction | None:
 
 def laplace_variance(decay: Fraction) -> Fraction:
     """Var(DLap(decay)), from below by less than 2⁻¹⁰⁰ of it: the yardstick for counts."""
-    bound = at_precision(128, lambda: DiscreteLaplace(decay).variance().lower())
-    mantissa, exponent = bound.man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    return as_fraction(at_precision(128, lambda: DiscreteLaplace(decay).variance().lower()))

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shuffledp.baselines.base import QueryName, Setting
-from shuffledp.baselines.ours import OUR_SIDE, our_plan
+from shuffledp.baselines.ours import PRINTED_FOR, our_plan, printed
 from shuffledp.baselines.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.baselines.table import Row, Table
 from shuffledp.baselines.words import in_words
@@ -78,11 +78,10 @@ def our_curves(
 
 def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
     """[GKM23] with the printed constants, ρ up to ½; None if they do not apply."""
-    printed = OUR_SIDE[query].printed
-    if printed is None:
+    if query not in PRINTED_FOR:
         return None
     try:
-        found = [printed(setting, Fraction(percent, 100)) for percent in PRINTED_PERCENT]
+        found = [printed(query, setting, Fraction(percent, 100)) for percent in PRINTED_PERCENT]
     except PlanningError:
         return None
     return Curve.through("GKM23 as printed", found)

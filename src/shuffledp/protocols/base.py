@@ -107,9 +107,10 @@ class Protocol(ABC, Generic[R_co]):
         """How many reports a release needs."""
         return self.members[0].cell.users
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """All parameters of the protocol, as a JSON object with exact numbers."""
+        """All parameters of the protocol, as a JSON object with exact numbers; each adds its
+        own."""
+        return {"query": self.query, "epsilon": str(self.epsilon)}
 
     @classmethod
     @abstractmethod

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shuffledp.cells.base import Cell
+from shuffledp.numbers.bisection import bisect
 from shuffledp.numbers.exact import to_float
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
@@ -95,10 +96,7 @@ def most_unmarked(
         size = protocol.users
         return moved(protocol, size, fake, first, others=share, honest_share=honest_share)
 
-    fits, fails = 0.0, 1.0
-    if abs(raised(fails).anomaly) <= most:
-        return raised(fails).estimate
-    for _ in range(STEPS):
-        middle = (fits + fails) / 2
-        fits, fails = (middle, fails) if abs(raised(middle).anomaly) <= most else (fits, middle)
-    return raised(fits).estimate
+    def unmarked(part: float) -> bool:
+        return abs(raised(part).anomaly) <= most
+
+    return raised(1.0 if unmarked(1.0) else bisect(unmarked, 1.0, 0.0, steps=STEPS)).estimate

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,9 @@ ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
 
 MOST_PRINTED, MOST_ROWS = 200, 20
-"""A histogram with more buckets than the first number prints as many as the second."""
+"""A result with more labels than the first number prints as many as the second."""
+NUMBERS = ("values", "low", "high", "joint_low", "joint_high")
+"""The arrays of a result with labels, one number for each label."""
 NEIGHBOURS = "replace one user's value"
 """The certificate's neighbouring relation: the change of the data that a result hides."""
 
@@ -258,32 +260,33 @@ class Estimate(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class HistogramResult(Result):
-    """Unbiased estimates of all buckets, each with its own interval and one for all at once.
-
-    Noise may move estimates below 0 or above the number of users; `clipped` has the nearest
-    possible counts, and intervals contain only possible counts.
-    """
+class LabelledResult(Result):
+    """One number for each label, each with its own interval and one for all at once."""
 
     labels: tuple[str | int, ...]
-    values: NDArray[np.float64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    """low … high: the interval of each bucket alone."""
-    joint_low: NDArray[np.int64]
-    joint_high: NDArray[np.int64]
+    values: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+    """low … high: the interval of each label alone."""
+    joint_low: NDArray[Any]
+    joint_high: NDArray[Any]
     """joint_low … joint_high: intervals that all hold at once with this confidence."""
-    query: str = "histogram"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", self.values + 0.0)
-        for name in ("low", "high", "joint_low", "joint_high"):
-            object.__setattr__(self, name, np.clip(getattr(self, name), 0, self.reports))
+        for name in NUMBERS[1:]:  # never −0, and whole numbers stay whole
+            ends = np.clip(getattr(self, name), *self.limits) + 0
+            object.__setattr__(self, name, ends)
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[Any, Any]:
+        """The least and the largest possible number, of all labels or of each."""
 
     @property
     def clipped(self) -> NDArray[np.float64]:
-        """The estimates, or the possible counts nearest to them."""
-        return np.clip(self.values, 0.0, float(self.reports))
+        """The estimates, or the possible numbers nearest to them."""
+        return np.asarray(np.clip(self.values, *self.limits) + 0.0)
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         return self._rows(self.values)
@@ -300,12 +303,50 @@ class HistogramResult(Result):
         return len(self.labels)
 
     def top(self, rows: int = MOST_ROWS) -> list[tuple[str, float, float, float]]:
-        """The `rows` largest buckets as (label, possible estimate, low, high), largest first."""
+        """The `rows` largest as (label, possible estimate, low, high), largest first."""
         order, clipped = np.argsort(-self.values, kind="stable")[:rows], self.clipped
         return [
             (str(self.labels[at]), float(clipped[at]), float(self.low[at]), float(self.high[at]))
             for at in order.tolist()
         ]
+
+    def shown_rows(self) -> list[tuple[str, float, float, float]]:
+        """What is printed: all labels, or only the largest if there are very many."""
+        return self.clipped_rows() if len(self.labels) <= MOST_PRINTED else self.top()
+
+    def at(self, places: NDArray[np.int64], **changes: Any) -> Self:
+        """The same result for some of the labels, by their positions."""
+        labels = tuple(self.labels[place] for place in places.tolist())
+        numbers = {name: getattr(self, name)[places] for name in NUMBERS}
+        return replace(self, **{"labels": labels, **numbers, **changes})
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """All numbers, for data frames."""
+        numbers = {"estimate": self.values, "clipped": self.clipped}
+        numbers |= {name: getattr(self, name) for name in NUMBERS[1:]}
+        return {name: column.tolist() for name, column in numbers.items()}
+
+    def clamp(self, low: float, high: float) -> Self:
+        """The same result clipped to [low, high] and marked as clamped: it is no longer
+        unbiased."""
+        cut = {name: np.clip(getattr(self, name), low, high) for name in NUMBERS}
+        return replace(self, clamped=True, **cut)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class HistogramResult(LabelledResult):
+    """Unbiased estimates of all buckets, each with its own interval and one for all at once.
+
+    Noise may move estimates below 0 or above the number of users; `clipped` has the nearest
+    possible counts, and intervals contain only possible counts.
+    """
+
+    query: str = "histogram"
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """A count is that of no user or of all."""
+        return 0, self.reports
 
     def __getitem__(self, label: str | int) -> tuple[float, int, int]:
         """(estimate, low, high) of one label."""
@@ -318,46 +359,19 @@ class HistogramResult(Result):
     def _places(self) -> dict[str | int, int]:
         return {label: place for place, label in enumerate(self.labels)}
 
-    def shown_rows(self) -> list[tuple[str, float, float, float]]:
-        """What is printed: all buckets, or only the largest if there are very many."""
-        return self.clipped_rows() if len(self.labels) <= MOST_PRINTED else self.top()
-
-    def clamp(self, low: float, high: float) -> HistogramResult:
-        """The same result clipped to [low, high] and marked as clamped: it is no longer
-        unbiased."""
-        names = ("values", "low", "high", "joint_low", "joint_high")
-        cut = {name: np.clip(getattr(self, name), low, high) for name in names}
-        return replace(self, clamped=True, **cut)
-
     def to_frame(self, backend: str | None = None) -> Any:
         """The buckets as a data frame: label, estimate, clipped, low, high, joint_low, joint_high.
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         mixed = len({type(label) for label in self.labels}) > 1
-        columns: dict[str, list[Any]] = {
-            "label": [str(label) if mixed else label for label in self.labels],
-            "estimate": self.values.tolist(),
-            "clipped": self.clipped.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "joint_low": self.joint_low.tolist(),
-            "joint_high": self.joint_high.tolist(),
-        }
-        return data_frame(columns, backend)
+        labels: list[Any] = [str(label) if mixed else label for label in self.labels]
+        return data_frame({"label": labels, **self._columns()}, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The histogram as a JSON object."""
-        rows = zip(
-            self.labels,
-            self.values,
-            self.clipped,
-            self.low,
-            self.high,
-            self.joint_low,
-            self.joint_high,
-            strict=True,
-        )
+        numbers = (getattr(self, name) for name in NUMBERS)
+        rows = zip(self.labels, self.clipped, *numbers, strict=True)
         return {
             "query": self.query,
             "buckets": [
@@ -368,7 +382,7 @@ class HistogramResult(Result):
                     "interval": [int(low), int(high)],
                     "joint_interval": [int(joint_low), int(joint_high)],
                 }
-                for label, value, clipped, low, high, joint_low, joint_high in rows
+                for label, clipped, value, low, high, joint_low, joint_high in rows
             ],
             **self.promise(),
         }
@@ -390,6 +404,14 @@ class HistogramResult(Result):
             f"{self.marks()}"
         )
         return "\n".join([head, *lines])
+
+
+def whole_intervals(
+    values: NDArray[np.float64], low: NDArray[np.int64], high: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Intervals widened to contain the estimates, which are not whole numbers."""
+    below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
+    return np.minimum(low, below), np.maximum(high, above)
 
 
 def clip(number: float, possible: tuple[float, float]) -> float:

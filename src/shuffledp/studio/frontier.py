@@ -7,7 +7,7 @@ from typing import Any
 
 from shuffledp.baselines.base import QueryName, Setting
 from shuffledp.baselines.claim import BASES
-from shuffledp.baselines.ours import OUR_SIDE
+from shuffledp.baselines.ours import PLANNERS
 from shuffledp.baselines.registry import baselines_for
 from shuffledp.baselines.table import Row, baseline_row
 from shuffledp.errors import ParameterError, PlanningError
@@ -22,7 +22,7 @@ def frontier(form: Form) -> Iterator[Item]:
     """Our curve and, where the literature has some, the baselines, each as soon as it is known."""
     yield from _ours(form)
     query = question_of(form).name
-    if query in OUR_SIDE:
+    if query in PLANNERS:
         setting = _setting(form)
         central = baselines_for(query)[0].forecast(setting)[0].rmse
         yield from _baselines(query, setting, central, _scale(form))

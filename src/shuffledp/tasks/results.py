@@ -26,7 +26,7 @@ from shuffledp.documents.schema import (
     hex_text,
 )
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.plans.certificate_schema import SENTENCE
+from shuffledp.plans.certificate import SENTENCE
 from shuffledp.protocols.base import Protocol, R
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result

@@ -18,8 +18,7 @@ from shuffledp.cells.report_size import PADDINGS, promise
 from shuffledp.documents.json_text import read_json
 from shuffledp.documents.schema import ONE_LINE, Flag, OneOf, Record, Text, Whole
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.plans.certificate import Certificate, verify
-from shuffledp.plans.certificate_schema import CERTIFICATE
+from shuffledp.plans.certificate import CERTIFICATE, Certificate, verify
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import Result

@@ -19,8 +19,8 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting, needs
+from shuffledp.baselines.claim import Basis, Claim
 from shuffledp.baselines.divergence import least, settles, swap_delta
 from shuffledp.baselines.draws import (
     Counts,
@@ -29,7 +29,6 @@ from shuffledp.baselines.draws import (
     split_evenly,
     successes,
     uniform,
-    unit_values,
 )
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, round_to
@@ -78,7 +77,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class BlanketSum(Baseline):
+class BlanketSum(Promised):
     """Values in [0, 1] in a mixed radix, one message (place, digit) for each place."""
 
     users: int
@@ -98,17 +97,13 @@ class BlanketSum(Baseline):
         sizes = [digit.values for digit in self.digits]
         return [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
 
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
-
     @property
     def bits_per_message(self) -> int:
         place = (len(self.digits) - 1).bit_length()
         return place + max((digit.values - 1).bit_length() for digit in self.digits)
 
     def _split(self, values: NDArray[Any], entropy: Entropy) -> list[Counts]:
-        units = round_randomly(unit_values(values), self.units, entropy)
+        units = round_randomly(values, self.units, entropy)
         return [
             units // scale % digit.values
             for scale, digit in zip(self.scales, self.digits, strict=True)
@@ -124,19 +119,11 @@ class BlanketSum(Baseline):
         return np.array(list(enumerate(sent)))
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        return Bag(
-            users,
-            self._counts(
-                [messages[messages[:, 0] == place, 1] for place in range(len(self.digits))]
-            ),
-        )
-
-    def _counts(self, sent: list[Counts]) -> Counts:
         tallies = [
-            np.bincount(part, minlength=digit.values)
-            for part, digit in zip(sent, self.digits, strict=True)
+            np.bincount(messages[messages[:, 0] == place, 1], minlength=digit.values)
+            for place, digit in enumerate(self.digits)
         ]
-        return np.concatenate(tallies)
+        return Bag(users, np.concatenate(tallies))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
         parts = self._split(values, entropy)
@@ -231,7 +218,7 @@ def _best(setting: Setting, radices: list[tuple[int, ...]]) -> BlanketSum:
         if max(radix) * per_value >= 0.9:
             return math.inf
         digits = tuple(Digit(size, Fraction(size * per_value)) for size in radix)
-        claim = approximate_claim(setting.epsilon, setting.required_delta, "not verified")
+        claim = setting.claim("not verified", "")
         return BlanketSum(setting.users, digits, claim).mean_squared_error(setting.users)
 
     radix = min(radices, key=error)
@@ -243,8 +230,7 @@ def _best(setting: Setting, radices: list[tuple[int, ...]]) -> BlanketSum:
     note = "(1−g) times the hockey-stick divergence of the uniform messages ≤ δ" + (
         ", per place" if parts > 1 else ""
     )
-    claim = approximate_claim(setting.epsilon, setting.required_delta, "computed", note)
-    return BlanketSum(setting.users, digits, claim)
+    return BlanketSum(setting.users, digits, setting.claim("computed", note))
 
 
 def published_single(setting: Setting) -> BlanketSum:
@@ -275,5 +261,4 @@ def _published(setting: Setting, digits: tuple[Digit, ...]) -> BlanketSum:
         return settles(lambda: blanket_delta(setting.users, digit, epsilon), delta)
 
     basis: Basis = "computed" if all(map(private, digits)) else "theorem"
-    claim = approximate_claim(setting.epsilon, setting.required_delta, basis, "published constants")
-    return BlanketSum(setting.users, digits, claim)
+    return BlanketSum(setting.users, digits, setting.claim(basis, "published constants"))

@@ -21,8 +21,8 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
-from shuffledp.baselines.draws import Counts, draw, round_randomly, share_of, uniform, unit_values
+from shuffledp.baselines.claim import Basis, Claim
+from shuffledp.baselines.draws import Counts, draw, round_randomly, share_of, uniform
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, sign, to_float
@@ -36,8 +36,8 @@ class SplitAndMix(Baseline):
     """What counts and sums by split and mix have in common."""
 
     users: int
-    epsilon: Fraction
-    delta: Fraction
+    setting: Setting
+    """What it is planned for, with a δ."""
     units: int
     """D: a value in [0, 1] is rounded to one of 0..D."""
     shares: int
@@ -54,8 +54,7 @@ class SplitAndMix(Baseline):
         shares = (2 * sigma + math.log2(modulus)) / (math.log2(setting.users) - math.log2(math.e))
         return cls(
             users=setting.users,
-            epsilon=setting.epsilon,
-            delta=delta,
+            setting=setting,
             units=units,
             shares=math.ceil(shares + lost_shares),
             lost_shares=lost_shares,
@@ -64,6 +63,10 @@ class SplitAndMix(Baseline):
     @abstractmethod
     def rounding_variance(self, users: int) -> float:
         """What rounding the users' values adds to the error's variance, in units², at most."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.setting.epsilon
 
     @cached_property
     def modulus(self) -> int:
@@ -74,15 +77,16 @@ class SplitAndMix(Baseline):
     def claim(self) -> Claim:
         if self.lost_shares < 2:
             note = "m−1 rule: the distance between equal sums exceeds it (docs/baselines.md)"
-            return approximate_claim(self.epsilon, self.delta, "not verified", note)
+            return self.setting.claim("not verified", note)
         enough = sign(lambda: self._delta_left())[0] > 0
         basis: Basis = "theorem" if enough else "violated"
-        return approximate_claim(self.epsilon, self.delta, basis, "m−2 rule for the shares")
+        return self.setting.claim(basis, "m−2 rule for the shares")
 
     def _delta_left(self) -> arb:
         """ln δ − ln((1+e^ε) 2^−σ), with σ = ((m−2)(log₂ n − log₂ e) − log₂ q)/2."""
         sigma = (self.shares - 2) * (arb(self.users).log() - 1) / 2 - arb(self.modulus).log() / 2
-        return ball(self.delta).log() - (1 + ball(self.epsilon).exp()).log() + sigma
+        delta = self.setting.required_delta
+        return ball(delta).log() - (1 + ball(self.epsilon).exp()).log() + sigma
 
     @property
     def bits_per_message(self) -> int:
@@ -101,7 +105,7 @@ class SplitAndMix(Baseline):
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
         share = self.noise.share(self.users)
-        noisy = round_randomly(unit_values(np.array([value])), self.units, entropy)
+        noisy = round_randomly(np.array([value]), self.units, entropy)
         noisy += draw(share, 1, entropy) - draw(share, 1, entropy)
         shares = uniform(self.shares, self.modulus, entropy)
         missing = (int(noisy[0]) - sum(int(one) for one in shares[1:])) % self.modulus
@@ -114,7 +118,7 @@ class SplitAndMix(Baseline):
         return Bag(users, np.array([total]))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        units = round_randomly(unit_values(values), self.units, entropy)
+        units = round_randomly(values, self.units, entropy)
         law = share_of(self.noise, units.size, self.users)
         noise = draw(law, 2, entropy)
         total = int(units.sum()) + int(noise[0]) - int(noise[1])

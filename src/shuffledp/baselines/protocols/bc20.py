@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.baselines.base import Bag, Counter, Messages, Setting, needs
-from shuffledp.baselines.buckets import PerBucket
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.base import Bag, Counter, Messages, Promised, Setting, needs
+from shuffledp.baselines.buckets import PerBucket, halves
+from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, pair_delta, settles, shift_delta
 from shuffledp.baselines.draws import Counts, draw, successes, whole_values
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -29,7 +29,7 @@ HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class BC20(Counter):
+class BC20(Promised, Counter):
     """A counter of which every user sends x + Ber(p) messages."""
 
     users: int
@@ -42,9 +42,7 @@ class BC20(Counter):
     def plan(cls, setting: Setting) -> BC20:
         """The counter with the least p whose computed δ is small enough."""
         chance = least_chance(setting.users, setting.epsilon, setting.required_delta, pair=False)
-        claim = approximate_claim(
-            setting.epsilon, setting.required_delta, "computed", "hockey-stick divergence ≤ δ"
-        )
+        claim = setting.claim("computed", "hockey-stick divergence ≤ δ")
         return cls(setting.users, chance, claim)
 
     @classmethod
@@ -60,12 +58,7 @@ class BC20(Counter):
         )
         chance = 1 - round_to(noise / users, 9, up=True)
         holds = settles(lambda: shift_delta(Binomial(users, chance), epsilon), delta)
-        basis: Basis = "computed" if holds else "violated"
-        return cls(users, chance, approximate_claim(epsilon, delta, basis, "published constants"))
-
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
+        return cls(users, chance, setting.checked(holds))
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
         extra = draw(Bernoulli(self.chance), 1, entropy)
@@ -104,20 +97,11 @@ def least_chance(users: int, epsilon: Fraction, delta: Fraction, *, pair: bool) 
 
 def histogram(setting: Setting) -> PerBucket:
     """A counter per bucket, with δ computed for the pair of buckets that a replacement moves."""
-    delta = setting.required_delta
-    chance = least_chance(setting.users, setting.epsilon, delta, pair=True)
-    claim = approximate_claim(
-        setting.epsilon, delta, "computed", "hockey-stick divergence of the pair ≤ δ"
-    )
+    chance = least_chance(setting.users, setting.epsilon, setting.required_delta, pair=True)
+    claim = setting.claim("computed", "hockey-stick divergence of the pair ≤ δ")
     return PerBucket(BC20(setting.users, chance, claim), setting.required_buckets, claim)
 
 
 def published_histogram(setting: Setting) -> PerBucket:
     """A counter per bucket at (ε/2, δ/2): the theorem gives (2ε, 2δ) for all buckets together."""
-    counter = BC20.published(
-        Setting(users=setting.users, epsilon=setting.epsilon / 2, delta=setting.required_delta / 2)
-    )
-    claim = approximate_claim(
-        setting.epsilon, setting.required_delta, counter.claim.basis, "published constants"
-    )
-    return PerBucket(counter, setting.required_buckets, claim)
+    return halves(BC20.published, setting)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
-from shuffledp.baselines.draws import Counts, draw, round_randomly, unit_values, whole_values
+from shuffledp.baselines.draws import Counts, draw, round_randomly, whole_values
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.laws import DiscreteLaplace
@@ -91,14 +91,14 @@ class CentralSum(Baseline):
         return DiscreteLaplace(self.epsilon / SUM_UNITS)
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
-        return round_randomly(unit_values(np.array([value])), SUM_UNITS, entropy)
+        return round_randomly(np.array([value]), SUM_UNITS, entropy)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
         """The collector's noisy sum."""
         return Bag(users, int(messages.sum()) + draw(self.noise, 1, entropy), entropy.seeded)
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        units = round_randomly(unit_values(values), SUM_UNITS, entropy)
+        units = round_randomly(values, SUM_UNITS, entropy)
         return self.collect(units, units.size, entropy)
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Setting, needs
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.claim import Basis, Claim
 from shuffledp.baselines.divergence import least, settles
 from shuffledp.baselines.protocols.local import RandomizedResponse, local_epsilon
 from shuffledp.numbers.exact import ball, round_to
@@ -126,11 +126,7 @@ def computed(setting: Setting) -> RandomizedResponse:
     if setting.users > EVERY_DATA_SET_USERS:
         which = f"{len(ones_looked_at(setting.users))} data sets, the ends among them"
     note = f"hockey-stick divergence at {which}"
-    return RandomizedResponse(
-        setting.users,
-        flip,
-        approximate_claim(setting.epsilon, setting.required_delta, "computed", note),
-    )
+    return RandomizedResponse(setting.users, flip, setting.claim("computed", note))
 
 
 def published(setting: Setting) -> RandomizedResponse:
@@ -153,7 +149,7 @@ def _checked(setting: Setting, flip: Fraction, note: str) -> Claim:
     ends = (0, (setting.users - 1) // 2)
     worst = max(exact_delta(setting.users, float(flip), float(setting.epsilon), m) for m in ends)
     basis: Basis = "theorem" if worst <= target else "violated"
-    return approximate_claim(setting.epsilon, setting.required_delta, basis, note)
+    return setting.claim(basis, note)
 
 
 def amplified(setting: Setting, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:

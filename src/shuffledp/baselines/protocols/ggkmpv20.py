@@ -35,7 +35,6 @@ from shuffledp.baselines.draws import (
     draw,
     round_randomly,
     successes,
-    unit_values,
     whole_values,
 )
 from shuffledp.errors import ParameterError, PlanningError
@@ -435,7 +434,7 @@ class BitByBit(Baseline):
         return 1 + (len(self.counters) - 1).bit_length()
 
     def _bits(self, values: NDArray[Any], entropy: Entropy) -> NDArray[np.int64]:
-        units = round_randomly(unit_values(values), self.units, entropy)
+        units = round_randomly(values, self.units, entropy)
         return units[:, None] >> np.arange(len(self.counters) - 1, -1, -1) & 1
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting, collected
+from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import settles, swap_delta
 from shuffledp.baselines.draws import uniform, whole_values
 from shuffledp.baselines.protocols.bbgn19 import least_hidden
@@ -27,12 +26,11 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.laws import Binomial
 
-CHUNK_TUPLES = 1 << 14  # drawn at once
 MOST_WORK = 1 << 32  # the most tuples · τ · buckets that are simulated
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardTuples(Baseline):
+class HadamardTuples(Promised):
     """A histogram of tuples of code words among uniform tuples."""
 
     users: int
@@ -51,9 +49,7 @@ class HadamardTuples(Baseline):
         rho = math.ceil(start)
         while not _private(users, rho, epsilon, delta):
             rho += 1
-        claim = approximate_claim(
-            epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
-        )
+        claim = setting.claim("computed", "hockey-stick divergence of the noise messages ≤ δ")
         return cls(users=users, buckets=setting.required_buckets, noise=rho, promise=claim)
 
     @classmethod
@@ -61,9 +57,7 @@ class HadamardTuples(Baseline):
         """The histogram with ρ = ⌈36 ln(1/δ)/ε²⌉, and its δ computed."""
         epsilon, delta, users = setting.epsilon, setting.required_delta, setting.users
         rho = math.ceil(36 * -math.log(delta) / float(epsilon) ** 2)
-        holds = _private(users, rho, epsilon, delta)
-        basis: Basis = "computed" if holds else "violated"
-        claim = approximate_claim(epsilon, delta, basis, "published constants")
+        claim = setting.checked(_private(users, rho, epsilon, delta))
         return cls(users=users, buckets=setting.required_buckets, noise=rho, promise=claim)
 
     @property
@@ -75,10 +69,6 @@ class HadamardTuples(Baseline):
     def column_bits(self) -> int:
         """How many bits number a column of the matrix: log₂ of its size."""
         return (self.buckets - 1).bit_length() + 1
-
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
 
     @property
     def bits_per_message(self) -> int:
@@ -118,13 +108,8 @@ class HadamardTuples(Baseline):
                 f"Simulating {codes.size * (1 + self.noise):,} tuples for {self.buckets:,} buckets "
                 "would take too long; use fewer users or buckets, or another protocol."
             )
-        counts = self.collect(self._own(codes, entropy), codes.size).counts
-        left = codes.size * self.noise
-        while left:
-            now = min(left, CHUNK_TUPLES)
-            counts = counts + self.collect(self._noise(now, entropy), codes.size).counts
-            left -= now
-        return Bag(codes.size, counts, entropy.seeded)
+        own = self._own(codes, entropy)
+        return collected(self, own, self._noise, codes.size * self.noise, entropy)
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         chance = 2.0**-self.length

@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.baselines.base import Bag, Counter, Messages, Setting
-from shuffledp.baselines.buckets import PerBucket
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.base import Bag, Counter, Messages, Promised, Setting
+from shuffledp.baselines.buckets import PerBucket, halves
+from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, share_of, whole_values
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -34,7 +34,7 @@ PAIR_DECAYS = [Fraction(k, 100) for k in (1, 2, 3, 5, 7, 10, 15, 20, 30)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GKMP20(Counter):
+class GKMP20(Promised, Counter):
     """A counter with two geometric noises and pairs (+1, −1) that cancel."""
 
     users: int
@@ -50,12 +50,7 @@ class GKMP20(Counter):
         """The counter with the fewest pairs whose computed δ is small enough."""
         inner = (1 - PAIRS_PART) * setting.epsilon
         pairs = fewest_pairs(setting.epsilon - inner, setting.required_delta)
-        claim = approximate_claim(
-            setting.epsilon,
-            setting.required_delta,
-            "computed",
-            "hockey-stick divergence of the pairs ≤ δ",
-        )
+        claim = setting.claim("computed", "hockey-stick divergence of the pairs ≤ δ")
         return cls(users=setting.users, inner_epsilon=inner, pairs=pairs, promise=claim)
 
     @classmethod
@@ -64,15 +59,8 @@ class GKMP20(Counter):
         inner = (1 - PAIRS_PART) * setting.epsilon
         pairs = published_pairs(PAIRS_PART * setting.epsilon, setting.required_delta)
         holds = settles(lambda: low_delta(pairs, setting.epsilon - inner), setting.required_delta)
-        basis: Basis = "computed" if holds else "violated"
-        claim = approximate_claim(
-            setting.epsilon, setting.required_delta, basis, "published constants"
-        )
+        claim = setting.checked(holds)
         return cls(users=setting.users, inner_epsilon=inner, pairs=pairs, promise=claim)
-
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
 
     @cached_property
     def noise(self) -> NegativeBinomial:
@@ -135,9 +123,8 @@ def histogram(setting: Setting) -> PerBucket:
     """A counter per bucket; a replacement costs ε′ (the bucket that goes up, purely) and
     (ε′ + Δ, δ) (the one that goes down): 2ε′ + Δ = ε."""
     inner = (1 - PAIRS_PART) * setting.epsilon / 2
-    delta = setting.required_delta
-    pairs = fewest_pairs(setting.epsilon - 2 * inner, delta)
-    claim = approximate_claim(setting.epsilon, delta, "computed", "pure ε′ up, (ε′ + Δ, δ) down")
+    pairs = fewest_pairs(setting.epsilon - 2 * inner, setting.required_delta)
+    claim = setting.claim("computed", "pure ε′ up, (ε′ + Δ, δ) down")
     return PerBucket(
         GKMP20(users=setting.users, inner_epsilon=inner, pairs=pairs, promise=claim),
         setting.required_buckets,
@@ -147,11 +134,4 @@ def histogram(setting: Setting) -> PerBucket:
 
 def published_histogram(setting: Setting) -> PerBucket:
     """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    half = Setting(
-        users=setting.users, epsilon=setting.epsilon / 2, delta=setting.required_delta / 2
-    )
-    counter = GKMP20.published(half)
-    claim = approximate_claim(
-        setting.epsilon, setting.required_delta, counter.claim.basis, "published constants"
-    )
-    return PerBucket(counter, setting.required_buckets, claim)
+    return halves(GKMP20.published, setting)

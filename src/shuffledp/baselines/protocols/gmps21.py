@@ -30,10 +30,10 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
-from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting
+from shuffledp.baselines.claim import Basis, Claim
 from shuffledp.baselines.divergence import least, low_delta, settles
-from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of, unit_values
+from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, round_to, to_float
 from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
@@ -108,7 +108,7 @@ ZERO_SUM_PART = Fraction(1, 10)  # of ε, for the noise that adds up to zero
 
 
 @dataclass(frozen=True, kw_only=True)
-class GMPS21(Baseline):
+class GMPS21(Promised):
     """The sum of values in [0, 1] as whole numbers among noise that adds up to zero."""
 
     users: int
@@ -147,7 +147,7 @@ class GMPS21(Baseline):
 
         pairs, splits = noises(least(private, 16.0, digits=3))
         note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
-        claim = approximate_claim(setting.epsilon, delta, "computed", note)
+        claim = setting.claim("computed", note)
         return cls(
             users=setting.users,
             units=units,
@@ -176,7 +176,7 @@ class GMPS21(Baseline):
         pairs = NegativeBinomial(extra, part / (5 * units))
         holds = settles(lambda: tree_delta(units, pairs, splits, gamma * setting.epsilon), delta)
         basis: Basis = "computed" if holds else "theorem"
-        claim = approximate_claim(setting.epsilon, delta, basis, "published constants")
+        claim = setting.claim(basis, "published constants")
         return cls(
             users=setting.users,
             units=units,
@@ -185,10 +185,6 @@ class GMPS21(Baseline):
             splits=splits,
             promise=claim,
         )
-
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
 
     @property
     def bits_per_message(self) -> int:
@@ -213,7 +209,7 @@ class GMPS21(Baseline):
         return listed
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
-        units = round_randomly(unit_values(np.array([value])), self.units, entropy)
+        units = round_randomly(np.array([value]), self.units, entropy)
         sent = [units[units > 0]]
         for law, messages in self.atoms:
             copies = int(draw(law.share(self.users), 1, entropy)[0])
@@ -225,7 +221,7 @@ class GMPS21(Baseline):
         return Bag(users, np.bincount(messages + self.units, minlength=2 * self.units + 1))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        units = round_randomly(unit_values(values), self.units, entropy)
+        units = round_randomly(values, self.units, entropy)
         counts = self._of_values(units)
         for law, messages in self.atoms:
             copies = draw_once(share_of(law, units.size, self.users), entropy)

@@ -6,6 +6,7 @@ response over the buckets, and Hadamard response (Acharya, Sun, Zhang, AISTATS 2
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Promised, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import (
     Counts,
@@ -24,7 +25,6 @@ from shuffledp.baselines.draws import (
     split_evenly,
     successes,
     uniform,
-    unit_values,
     whole_values,
 )
 from shuffledp.errors import PrivacyViolation
@@ -49,7 +49,7 @@ def check_ratio(truth: Fraction, lie: Fraction, epsilon: Fraction) -> None:
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Counter):
+class RandomizedResponse(Promised, Counter):
     """A counter of which every user sends its bit, flipped with probability f."""
 
     users: int
@@ -64,10 +64,6 @@ class RandomizedResponse(Counter):
         check_ratio(1 - flip, flip, setting.epsilon)
         claim = pure_claim(setting.epsilon, "local", "computed", "(1−f)/f ≤ e^ε")
         return cls(setting.users, flip, claim)
-
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
         bit = whole_values(np.array([value]), 1)
@@ -112,14 +108,14 @@ class OneBitSum(Baseline):
         return self.bit.claim
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
-        rounded = round_randomly(unit_values(np.array([value])), 1, entropy)
+        rounded = round_randomly(np.array([value]), 1, entropy)
         return self.bit.randomize(int(rounded[0]), entropy)
 
     def collect(self, messages: Messages, users: int) -> Bag:
         return self.bit.collect(messages, users)
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        return self.bit.aggregate(round_randomly(unit_values(values), 1, entropy), entropy)
+        return self.bit.aggregate(round_randomly(values, 1, entropy), entropy)
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         return self.bit.analyze(bag)
@@ -133,14 +129,45 @@ class OneBitSum(Baseline):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BucketResponse(Baseline):
-    """Randomized response over B buckets: the truth, or one of the others evenly."""
+class LocalHistogram(Baseline):
+    """A histogram to which every user sends one message: mostly the truth, otherwise a lie."""
 
     users: int
     buckets: int
     truth: Fraction
+    """The probability of the truth."""
     epsilon: Fraction
     query: ClassVar[QueryName] = "histogram"
+
+    @property
+    @abstractmethod
+    def lie(self) -> Fraction:
+        """The probability of one particular lie."""
+
+    @property
+    def fit(self) -> Fraction:
+        """How likely a message fits a bucket that its sender does not hold."""
+        return self.lie
+
+    @cached_property
+    def claim(self) -> Claim:
+        check_ratio(self.truth, self.lie, self.epsilon)
+        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
+
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        p, q = float(self.truth), float(self.fit)
+
+        def error(held: float) -> float:
+            return (held * p * (1 - p) + (users - held) * q * (1 - q)) / (p - q) ** 2
+
+        return error(total) if total is not None else max(error(0), error(users))
+
+    def messages_per_user(self) -> float:
+        return 1.0
+
+
+class BucketResponse(LocalHistogram):
+    """Randomized response over B buckets: the truth, or one of the others evenly."""
 
     @classmethod
     def plan(cls, setting: Setting) -> BucketResponse:
@@ -154,13 +181,7 @@ class BucketResponse(Baseline):
 
     @property
     def lie(self) -> Fraction:
-        """The probability of naming one particular other bucket."""
         return (1 - self.truth) / (self.buckets - 1)
-
-    @cached_property
-    def claim(self) -> Claim:
-        check_ratio(self.truth, self.lie, self.epsilon)
-        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
 
     @property
     def bits_per_message(self) -> int:
@@ -190,27 +211,9 @@ class BucketResponse(Baseline):
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         return np.asarray(bag.counts - bag.users * float(self.lie)) / float(self.truth - self.lie)
 
-    def mean_squared_error(self, users: int, total: float | None = None) -> float:
-        p, q = float(self.truth), float(self.lie)
 
-        def error(held: float) -> float:
-            return (held * p * (1 - p) + (users - held) * q * (1 - q)) / (p - q) ** 2
-
-        return error(total) if total is not None else max(error(0), error(users))
-
-    def messages_per_user(self) -> float:
-        return 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class HadamardResponse(Baseline):
+class HadamardResponse(LocalHistogram):
     """A histogram of columns of a Hadamard matrix: mostly one where the bucket's row is +1."""
-
-    users: int
-    buckets: int
-    truth: Fraction
-    epsilon: Fraction
-    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
     def plan(cls, setting: Setting) -> HadamardResponse:
@@ -221,10 +224,9 @@ class HadamardResponse(Baseline):
             epsilon=setting.epsilon,
         )
 
-    @cached_property
-    def claim(self) -> Claim:
-        check_ratio(self.truth, 1 - self.truth, self.epsilon)
-        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
+    @property
+    def lie(self) -> Fraction:
+        return 1 - self.truth
 
     @property
     def bits_per_message(self) -> int:
@@ -264,9 +266,6 @@ class HadamardResponse(Baseline):
         """(n − (2t−1)² c)/(2t−1)², worst where c = 0."""
         gap = float(2 * self.truth - 1)
         return users / gap**2 - (total or 0.0)
-
-    def messages_per_user(self) -> float:
-        return 1.0
 
 
 def walsh_hadamard(counts: Counts) -> Counts:

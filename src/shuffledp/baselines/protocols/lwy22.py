@@ -12,7 +12,7 @@ noise messages is Poisson (the paper: a constant and a coin).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
-from shuffledp.baselines.claim import Claim, approximate_claim
+from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting, collected, needs
+from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import settles, swap_delta
 from shuffledp.baselines.draws import draw, uniform, whole_values
 from shuffledp.baselines.prime_hash import PrimeHash
@@ -30,11 +30,9 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, round_to
 from shuffledp.numbers.laws import Poisson
 
-CHUNK_MESSAGES = 1 << 14  # drawn at once
-
 
 @dataclass(frozen=True, kw_only=True)
-class FrequencyOracle(Baseline):
+class FrequencyOracle(Promised):
     """A histogram of hashed buckets among uniform messages."""
 
     users: int
@@ -52,21 +50,13 @@ class FrequencyOracle(Baseline):
         epsilon, delta, buckets = setting.epsilon, setting.required_delta, setting.required_buckets
         needs(setting.users >= 10, "LWY22 needs at least 10 users.")
         cells = min(buckets, max(2, int(setting.users / math.log(setting.users))))
-        claim = approximate_claim(
-            epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
-        )
+        claim = setting.claim("computed", "hockey-stick divergence of the noise messages ≤ δ")
         draft = cls(
             users=setting.users, buckets=buckets, cells=cells, noise=Fraction(1), promise=claim
         )
         hidden = least_hidden(epsilon, delta)
         share = hidden * cells / (2 * setting.users * (1 - draft.collision))
-        oracle = cls(
-            users=setting.users,
-            buckets=buckets,
-            cells=cells,
-            noise=round_to(float(share), 6, up=True),
-            promise=claim,
-        )
+        oracle = replace(draft, noise=round_to(float(share), 6, up=True))
         needs(
             settles(lambda: ball(1 - oracle.collision) * swap_delta(oracle.hidden, epsilon), delta),
             "The calibration did not settle; change epsilon or delta slightly.",
@@ -93,19 +83,11 @@ class FrequencyOracle(Baseline):
         """The law of S: how many noise messages fit exactly one of two buckets."""
         return Poisson(2 * self.users * self.noise * (1 - self.collision) / self.cells)
 
-    @cached_property
-    def claim(self) -> Claim:
-        return self.promise
-
     @property
     def bits_per_message(self) -> int:
         if not self.hashed:
             return (self.buckets - 1).bit_length()
         return self.hash.bits
-
-    def _hash(self, keys: Messages, values: Any) -> NDArray[np.int64]:
-        hashed: NDArray[np.int64] = values
-        return self.hash.values(keys, values) if self.hashed else hashed
 
     def _keys(self, size: int, entropy: Entropy) -> Messages:
         """(u, v) with u ≠ 0; zeros where nothing is hashed."""
@@ -114,7 +96,7 @@ class FrequencyOracle(Baseline):
     def _own(self, values: NDArray[Any], entropy: Entropy) -> Messages:
         codes = whole_values(values, self.buckets - 1)
         keys = self._keys(codes.size, entropy)
-        return np.column_stack([keys, self._hash(keys, codes)])
+        return np.column_stack([keys, self.hash.values(keys, codes) if self.hashed else codes])
 
     def _noise(self, size: int, entropy: Entropy) -> Messages:
         return np.column_stack([self._keys(size, entropy), uniform(size, self.cells, entropy)])
@@ -128,21 +110,12 @@ class FrequencyOracle(Baseline):
         """How many messages fit each bucket: those whose hash is the bucket's."""
         if not self.hashed:
             return Bag(users, np.bincount(messages[:, 2], minlength=self.buckets))
-        fits = [
-            int((self._hash(messages, np.int64(bucket)) == messages[:, 2]).sum())
-            for bucket in range(self.buckets)
-        ]
-        return Bag(users, np.array(fits, np.int64))
+        return Bag(users, self.hash.fits(messages))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
         own = self._own(values, entropy)
-        left = int(draw(Poisson(len(own) * self.noise), 1, entropy)[0])
-        counts = self.collect(own, len(own)).counts
-        while left:
-            now = min(left, CHUNK_MESSAGES)
-            counts = counts + self.collect(self._noise(now, entropy), len(own)).counts
-            left -= now
-        return Bag(len(own), counts, entropy.seeded)
+        count = int(draw(Poisson(len(own) * self.noise), 1, entropy)[0])
+        return collected(self, own, self._noise, count, entropy)
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         clash = float(self.collision)

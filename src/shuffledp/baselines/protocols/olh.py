@@ -11,31 +11,25 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
-from shuffledp.baselines.claim import Claim, pure_claim
+from shuffledp.baselines.base import Bag, Messages, Setting
 from shuffledp.baselines.draws import draw, uniform, whole_values
 from shuffledp.baselines.prime_hash import PrimeHash
-from shuffledp.baselines.protocols.local import check_ratio, keep_chance
+from shuffledp.baselines.protocols.local import LocalHistogram, keep_chance
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.laws import Bernoulli
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(Baseline):
+class LocalHashing(LocalHistogram):
     """A histogram in which every user sends a random hash function and a hash of its bucket, mostly
     the true one."""
 
-    users: int
-    buckets: int
     cells: int
-    truth: Fraction
-    epsilon: Fraction
-    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
     def plan(cls, setting: Setting) -> LocalHashing:
@@ -50,13 +44,7 @@ class LocalHashing(Baseline):
 
     @property
     def lie(self) -> Fraction:
-        """The probability of naming one particular other cell."""
         return (1 - self.truth) / (self.cells - 1)
-
-    @cached_property
-    def claim(self) -> Claim:
-        check_ratio(self.truth, self.lie, self.epsilon)
-        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
 
     @cached_property
     def hash(self) -> PrimeHash:
@@ -69,7 +57,6 @@ class LocalHashing(Baseline):
 
     @property
     def fit(self) -> Fraction:
-        """How likely a message fits a bucket that its sender does not hold."""
         clash = self.hash.collision
         return clash * self.truth + (1 - clash) * self.lie
 
@@ -87,11 +74,7 @@ class LocalHashing(Baseline):
 
     def collect(self, messages: Messages, users: int) -> Bag:
         """How many messages fit each bucket."""
-        fits = [
-            int((self.hash.values(messages, np.int64(bucket)) == messages[:, 2]).sum())
-            for bucket in range(self.buckets)
-        ]
-        return Bag(users, np.array(fits, np.int64))
+        return Bag(users, self.hash.fits(messages))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
         sent = self._sent(values, entropy)
@@ -100,14 +83,3 @@ class LocalHashing(Baseline):
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         fit = float(self.fit)
         return np.asarray(bag.counts - bag.users * fit) / (float(self.truth) - fit)
-
-    def mean_squared_error(self, users: int, total: float | None = None) -> float:
-        p, q = float(self.truth), float(self.fit)
-
-        def error(held: float) -> float:
-            return (held * p * (1 - p) + (users - held) * q * (1 - q)) / (p - q) ** 2
-
-        return error(total) if total is not None else max(error(0), error(users))
-
-    def messages_per_user(self) -> float:
-        return 1.0

@@ -43,6 +43,7 @@ from shuffledp.cells.base import (
     IndependentCell,
     Values,
     check_epsilon,
+    only_plus,
 )
 from shuffledp.cells.bounded import draws
 from shuffledp.cells.bounded import error as bounded_error
@@ -54,6 +55,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.message_law import MessageLaw
 from shuffledp.numbers.sampler import sampler
 
 MOST_CUT = 65_535
@@ -229,10 +231,6 @@ class CutCell(Cell):
         """The moments of one user's v, in balls of the working precision."""
 
     @abstractmethod
-    def message_masses(self, value: int) -> list[arb]:
-        """P(a user with this value sends k messages) for k = 0..K, in balls."""
-
-    @abstractmethod
     def user_function(self, t: Floats) -> bounded_error.UserFunction:
         """The characteristic function of one user's v, in parts."""
 
@@ -335,20 +333,11 @@ class CutCell(Cell):
             lambda: known.variance(users, arb(total), arb(squares)) / (known.kept * known.kept)
         )
 
-    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
-        return bounded_error.intervals(self, users, sums, outside)
-
-    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
-        return bounded_error.error_range(self, users, total, outside)
-
-    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
-        return bounded_error.error_law(self, users, total)
-
-    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
-        return bounded_error.log_characteristic(self, t, users, total)
-
-    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        return bounded_error.log_moment(self, theta, users, total)
+    intervals = bounded_error.intervals
+    error_range = bounded_error.error_range
+    error_law = bounded_error.error_law
+    log_error = bounded_error.log_characteristic
+    log_moment = bounded_error.log_moment
 
     # As JSON
 
@@ -389,6 +378,9 @@ class BoundedCell(CutCell, IndependentCell):
     def most_messages(self) -> int:
         return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
 
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        return copies * self.most_messages, []
+
     @cached_property
     def data_probability(self) -> Fraction:
         """P: the chance that a user sends its value, the same for every value."""
@@ -410,7 +402,7 @@ class BoundedCell(CutCell, IndependentCell):
 
     @cached_property
     def _jumps(self) -> tuple[Finite, ...]:
-        return tuple(_weights(sum(self.odds_at(value), start=())) for value in (0, 1))
+        return tuple(Finite.of(sum(self.odds_at(value), start=())) for value in (0, 1))
 
     @cached_property
     def jump_values(self) -> Counts:
@@ -451,32 +443,16 @@ class BoundedCell(CutCell, IndependentCell):
     def aggregate_copies(
         self, ones: Counts, users: int, entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
-        sent = draws.aggregate_copies(self, ones, users, entropy)
-        return sent, np.zeros_like(sent)
+        return only_plus(draws.aggregate_copies(self, ones, users, entropy))
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """The messages of `absent` users with the value 0."""
-        sent = draws.copies_of_zero(self, copies, absent, entropy)
-        return sent, np.zeros_like(sent)
+        return only_plus(draws.copies_of_zero(self, copies, absent, entropy))
 
-    def moments(self) -> bounded_law.Moments:
-        """The moments of one user's v, in balls of the working precision."""
-        return bounded_law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        """P(a user with this value sends k messages) for k = 0..K, in balls."""
-        return bounded_law.message_masses(self, value)
-
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        """The characteristic function of one user's v at the frequencies t, in parts."""
-        return bounded_error.user_function(self, t)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        """ln E[e^(θ(v−x))] of one user whose value is x."""
-        return bounded_error.log_user(self, theta, x)
-
-    def fewest_messages(self, loss: Fraction, copies: int) -> float:
-        return bounded_limit.fewest_messages(self, loss, copies)
+    moments = bounded_law.moments
+    user_function = bounded_error.user_function
+    log_user_moment = bounded_error.log_user
+    fewest_messages = bounded_limit.fewest_messages
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:
@@ -486,12 +462,6 @@ class BoundedCell(CutCell, IndependentCell):
             up=Direction.from_dict(data["up"]),
             down=Direction.from_dict(data["down"]),
         )
-
-
-def _weights(odds: tuple[Fraction, ...]) -> Finite:
-    """The law of an index with these odds."""
-    scale = lcm(*(o.denominator for o in odds))
-    return Finite(tuple(int(o * scale) for o in odds))
 
 
 BY_VALUE = Record(DIRECTION.fields, {"ratio": PROBABILITY})

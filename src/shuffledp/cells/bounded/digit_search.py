@@ -10,7 +10,7 @@ proved one after the other, and error that one digit does not use goes to the ne
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,11 +20,14 @@ from shuffledp.cells.base import one_by_one
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.search import cheapest_bounded_cell, worst_error_above
 from shuffledp.cells.digit_search import (
+    LOOSEST_SUM,
     DigitCosts,
     SumTarget,
     best_radices,
     digit_messages,
     digit_weights,
+    no_digits,
+    no_digits_within,
     search,
     shares_of_one,
 )
@@ -39,8 +42,6 @@ SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
 QUICK_ROUNDS = ((0, 40), (5, 8), (12, 3))
 """The same if many errors are tried."""
 EPSILON_DIGITS = 4
-LOOSEST_SUM = 30.0
-"""ln of the largest squared error that is tried for few messages, over a trusted party's."""
 
 
 def noise_error(decay: Floats) -> Floats:
@@ -111,48 +112,19 @@ class BoundedDigitCosts(DigitCosts):
         return np.asarray(found.sum(axis=1), float)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundedDigits:
-    """A radix's proved cells, the most significant digit first, and the error they leave over."""
-
-    cells: tuple[BoundedCell, ...]
-    dither: int
-    mse: Fraction
-    """The mean squared error of the whole sum, for values in [0, 1], rounding included."""
-
-    @property
-    def radix(self) -> tuple[int, ...]:
-        return tuple(cell.largest + 1 for cell in self.cells)
-
-    def messages(self, padded: bool) -> float:
-        """The messages in a padded report, or those that a user sends on average."""
-        users = self.cells[0].users
-        return digit_messages(one_by_one(self.cells), users, self.dither, padded)
-
-    @property
-    def epsilon(self) -> Fraction:
-        """The loss of a change, over all digits."""
-        losses = (max(cell.up.epsilon, cell.down.epsilon) for cell in self.cells)
-        return sum(losses, start=Fraction(0))
-
-
 @lru_cache(maxsize=KEPT_SEARCHES)
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:
     """The digits with the fewest messages, or with the least error for `max_messages`."""
-    digits = bounded_digits(task) if messages is None else _best_for_messages(task, messages)
-    return FoundCells(
-        cells=digits.cells,
-        mse=task.mse if messages is None else digits.mse,
-        cost=digits.messages(task.padded),
-        dither=digits.dither,
-    )
+    if messages is None:
+        return replace(bounded_digits(task), mse=task.mse)
+    return _best_for_messages(task, messages)
 
 
-def bounded_digits(task: SumTarget) -> BoundedDigits:
+def bounded_digits(task: SumTarget) -> FoundCells:
     """The bounded cells with the fewest messages, counted as the task says, for a sum of reals in
-    [0, 1].
+    [0, 1], the most significant digit first, and the error they reach.
 
     Ensures: every cell is proved for its share of ε, the shares add up to at most ε, and the mean
     squared error of `expected` reports is at most `mse` for any data, rounding included.
@@ -162,15 +134,11 @@ def bounded_digits(task: SumTarget) -> BoundedDigits:
     )
     found = [digits for digits in settled if digits is not None]
     if not found:
-        raise PlanningError(
-            f"No digits reach an RMSE of {math.sqrt(task.mse):.4g} (for values in [0, 1]) with "
-            "this epsilon and this number of users; allow a larger error or a larger epsilon"
-            + (", or leave the radix open." if task.radix else ".")
-        )
-    return min(found, key=lambda digits: digits.messages(task.padded))
+        raise no_digits(task)
+    return min(found, key=lambda digits: digits.cost)
 
 
-def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
+def settle_digits(costs: BoundedDigitCosts) -> FoundCells | None:
     """Proved cells at the cheapest point, or None if a digit cannot meet its error."""
     task, point = costs.task, search(costs, 60)[1]
     losses, errors = (row[0] for row in costs.split(point[None, :]))
@@ -200,10 +168,15 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
         left -= worst_error_above(cells[j], task.expected) * squares[j]
     if left < 0:
         return None
-    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left)
+    return FoundCells(
+        cells=tuple(cells),
+        mse=task.mse - left,
+        cost=digit_messages(one_by_one(cells), task.users, costs.dither, task.padded),
+        dither=costs.dither,
+    )
 
 
-def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:
+def _best_for_messages(task: SumTarget, messages: float) -> FoundCells:
     """The least error, within 1 %, for which the digits fit into the message budget."""
 
     def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
@@ -221,21 +194,18 @@ def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:
         if (digits := _radix_for_messages(replace(task, radix=radix), messages, last)) is not None
     ]
     if not found:
-        raise PlanningError(
-            f"No digits cost as few as {messages:g} messages per user here; allow more messages."
-        )
+        raise no_digits_within(messages)
     return min(found, key=lambda digits: digits.mse)
 
 
-def _radix_for_messages(task: SumTarget, messages: float, near: float) -> BoundedDigits | None:
+def _radix_for_messages(task: SumTarget, messages: float, near: float) -> FoundCells | None:
     """The same for one radix, for errors whose logarithm is near a given number."""
     radix = task.radix
     assert radix is not None
 
-    def found(log_error: float) -> BoundedDigits | None:
+    def found(log_error: float) -> FoundCells | None:
         here = replace(task, mse=Fraction(math.exp(log_error)))
         digits = settle_digits(BoundedDigitCosts(here, radix))
-        cheap = digits is not None and digits.messages(task.padded) <= messages
-        return digits if cheap else None
+        return digits if digits is not None and digits.cost <= messages else None
 
     return bisect_found(found, near - 0.4, near + 0.4, 0.01)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
+from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values, only_plus
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.finite import Finite
@@ -31,7 +31,7 @@ def randomize_each(cell: BoundedCell, values: Values, entropy: Entropy) -> tuple
     for begin in range(0, values.size, USERS_AT_ONCE):
         part = slice(begin, begin + USERS_AT_ONCE)
         _randomize_part(cell, values[part], sent[part], entropy)
-    return sent, np.zeros_like(sent)
+    return only_plus(sent)
 
 
 def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: Entropy) -> None:

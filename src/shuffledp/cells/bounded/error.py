@@ -71,6 +71,13 @@ def transform(masses: Floats, t: Floats) -> Complexes:
     return np.asarray(np.where(places < 0, found.conj(), found))
 
 
+def transform_off(masses: Floats, t: Floats) -> Complexes:
+    """E[e^(itZ)] − 1 of a law with these masses, accurate where Z is mostly 0."""
+    masses = masses.copy()
+    masses[0] = 0.0
+    return np.asarray(transform(masses, t) - masses.sum())
+
+
 def _chirp(masses: Floats, step: float, count: int) -> Complexes:
     """Σ_j masses[j]·e^(ijk·step) for k = 0..count−1: with jk = (j² + k² − (k−j)²)/2 it is a
     convolution, for which fast transforms of any length do."""
@@ -114,10 +121,7 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
     """The characteristic function of one user's v, in parts."""
 
     def off(law: CutNegativeBinomial) -> Complexes:
-        """E[e^(itZ)] − 1."""
-        masses = noise_masses(law)
-        masses[0] = 0.0
-        return np.asarray(transform(masses, t) - masses.sum())
+        return transform_off(noise_masses(law), t)
 
     kept = float(cell.data_probability)
     up, down = off(cell.up_noise), off(cell.down_noise).conj()

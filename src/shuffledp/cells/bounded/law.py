@@ -14,13 +14,13 @@ takes the place of P.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from flint import arb, arb_poly, ctx
+from flint import ctx
 
 from shuffledp.numbers.exact import ball
 from shuffledp.numbers.finite import CutNegativeBinomial
@@ -93,44 +93,6 @@ def moments_in(
     kept = one - mean
     slope = other_spread - spread - kept * (1 - kept)
     return Moments(kept=kept, shift=mean, slope=slope, spread=spread)
-
-
-def message_masses(cell: BoundedCell, value: int) -> list[arb]:
-    """P(a user with this value sends k messages) for k = 0..K, in balls."""
-
-    def noise(law: CutNegativeBinomial) -> list[arb]:
-        return [law.pmf(k) for k in range(law.cut + 1)]
-
-    return masses_in(cell, value, ball, noise, arb_poly)
-
-
-def masses_in(
-    cell: BoundedCell,
-    value: int,
-    number: Callable[[Fraction], Any],
-    noise: Callable[[CutNegativeBinomial], list[Any]],
-    polynomial: Callable[[Sequence[Any]], Any],
-) -> list[Any]:
-    """P(a user with this value sends k messages) for k = 0..K, in numbers of this kind."""
-    zero = number(Fraction(0))
-
-    def branch(offset: int, weights: Sequence[Fraction], up: list[Any], down: list[Any]) -> Any:
-        """t^offset · weights · up noise · reversed down noise."""
-        chances = [number(cell.data_probability * weight) for weight in weights]
-        jump = polynomial([zero] * offset + chances)
-        return jump * polynomial(up) * polynomial(down[::-1])
-
-    up, down = noise(cell.up_noise), noise(cell.down_noise)
-    muted_up, muted_down = noise(cell.up_muted_noise), noise(cell.down_muted_noise)
-    below = cell.down.muted_cut
-    up_odds, down_odds = cell.odds_at(value)
-    product = (
-        branch(below + value, [Fraction(1)], up, down)
-        + branch(below + cell.up.cut + 1, up_odds, muted_up, down)
-        + branch(0, down_odds[::-1], up, muted_down)
-    )
-    masses = list(product.coeffs())
-    return masses + [zero] * (cell.most_messages + 1 - len(masses))
 
 
 def noise_law(direction: Direction, cut: int, users: int) -> CutNegativeBinomial:

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -46,7 +45,9 @@ from shuffledp.numbers.exact import (
     LAST_PRECISION,
     at_precision,
     ball,
+    decimal_above,
     fraction_above,
+    precisions,
     show,
     sign,
 )
@@ -184,11 +185,9 @@ def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
     yield z + 1, kappa + factor * sum(terms, start=arb(0))
 
 
-def rounded_up(number: arb, digits: int = 20) -> str:
+def rounded_up(number: arb) -> str:
     """An upper bound on the true value, as decimal text."""
-    bound = fraction_above(number)
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    return str(context.divide(bound.numerator, bound.denominator))
+    return decimal_above(fraction_above(number))
 
 
 Rule = Callable[[Scale, arb], Iterator[Inequality]]
@@ -343,8 +342,7 @@ def decide(
             "direction: either w = z, or at least 3 users, w ≥ D − 1 and z ≥ w + D.",
             {"direction": name, "cut": direction.cut, "muted_cut": direction.muted_cut},
         )
-    bits = FIRST_PRECISION
-    while bits <= LAST_PRECISION:
+    for bits in precisions():
         failed: list[Inequality] = []
         for rule, inequalities in rules.items():
             share, shown = _evaluate(cell, direction, inequalities, bits)
@@ -368,7 +366,6 @@ def decide(
                 "raise the odds, the cut or the muted cut.",
                 {"direction": name, **worst.to_dict()},
             )
-        bits *= 2
     raise Undecided(
         f"Whether the {name} odds are large enough was not decided at {LAST_PRECISION} bits; "
         "raise them slightly and certify again."

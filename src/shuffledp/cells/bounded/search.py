@@ -21,12 +21,20 @@ import numpy as np
 from flint import arb
 
 from shuffledp.cells.base import Copies
-from shuffledp.cells.bounded.cell import MOST_CUT, BoundedCell, Direction
+from shuffledp.cells.bounded.cell import MOST_CUT, BoundedCell, CutCell, Direction
 from shuffledp.cells.bounded.proof import prove
 from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells, counted_messages
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_found, first_whole
-from shuffledp.numbers.exact import at_precision, ball, counted, fraction_above, round_to, show
+from shuffledp.numbers.exact import (
+    as_fraction,
+    at_precision,
+    ball,
+    counted,
+    fraction_above,
+    round_to,
+    show,
+)
 from shuffledp.numbers.special import Floats
 
 MOST_KEPT = 500_000  # floats stored for each direction
@@ -237,6 +245,8 @@ DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
 """The shares of ε that are tried for the way up."""
+NUDGES = (1e-10, 1e-9, 1e-8, 1e-7)
+"""By how much odds are raised, one after the other, until they are proved."""
 SMALLEST = 1e-300  # what a float is divided by
 LEVEL = 1e-5  # how far (1 − κ)·o of two directions may differ; the lesser odds are then raised
 NEAR_ALIKE = 4  # totals tried on each side of where both directions mute equally
@@ -248,9 +258,7 @@ def short_decay(epsilon: Fraction, largest: int) -> Fraction:
 
     Ensures: β ≥ e^(−ε/D), shown in ball arithmetic.
     """
-    bound = at_precision(256, lambda: (-ball(epsilon / largest)).exp().upper())
-    mantissa, exponent = bound.man_exp()
-    value = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    value = as_fraction(at_precision(256, lambda: (-ball(epsilon / largest)).exp().upper()))
     digits = DECAY_DIGITS + max(0, math.ceil(-math.log10(float(epsilon / largest))))
     step = Fraction(10) ** (math.floor(math.log10(value)) + 1 - digits)
     return math.ceil(value / step) * step
@@ -449,7 +457,7 @@ def settle(pair: Pair, up: int, down: int) -> BoundedCell | None:
     high, low = pair.up.best(up), pair.down.best(down)
     assert high is not None and low is not None
     high, low = pair.balanced(high, low)
-    for nudge in (1e-10, 1e-9, 1e-8, 1e-7):
+    for nudge in NUDGES:
         cell = BoundedCell(
             users=task.users,
             largest=task.largest,
@@ -514,12 +522,12 @@ def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
     return replace(task, up=up, down=epsilon - up)
 
 
-def worst_error(cell: BoundedCell, expected: int) -> arb:
+def worst_error(cell: CutCell, expected: int) -> arb:
     """The mean squared error of the estimate from `expected` reports, with the worst data."""
     return at_precision(256, lambda: cell.mean_squared_error(expected))
 
 
-def worst_error_above(cell: BoundedCell, expected: int) -> Fraction:
+def worst_error_above(cell: CutCell, expected: int) -> Fraction:
     """A fraction just above `worst_error`."""
     return fraction_above(worst_error(cell, expected))
 

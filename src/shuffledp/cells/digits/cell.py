@@ -27,13 +27,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import comb, lcm, prod
+from math import comb, prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from flint import arb
 
-from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Floats, Member, Values
+from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Member, Values, only_plus
 from shuffledp.cells.bounded.cell import (
     CUT_FIELDS,
     LARGEST_ODDS,
@@ -42,8 +41,6 @@ from shuffledp.cells.bounded.cell import (
     CutCell,
     Direction,
 )
-from shuffledp.cells.bounded.error import UserFunction
-from shuffledp.cells.bounded.law import Moments
 from shuffledp.cells.digits import draws
 from shuffledp.cells.digits import law as shared_law
 from shuffledp.documents.schema import Listing, OneOf, Record, Whole
@@ -52,6 +49,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import probability, whole
 from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.message_law import MessageLaw
 
 MOST_TOGETHER = 24
 """The most cells that may share their way up."""
@@ -157,20 +155,11 @@ class SharedCell(CutCell):
     @cached_property
     def down_jumps(self) -> Finite:
         """Which jump downwards: 0..D−1 for 1..D."""
-        scale = lcm(*(o.denominator for o in self.down.odds))
-        return Finite(tuple(int(o * scale) for o in self.down.odds))
+        return Finite.of(self.down.odds)
 
-    def moments(self) -> Moments:
-        return shared_law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        return shared_law.message_masses(self, value)
-
-    def user_function(self, t: Floats) -> UserFunction:
-        return shared_law.user_function(self, t)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        return shared_law.log_user_moment(self, theta, x)
+    moments = shared_law.moments
+    user_function = shared_law.user_function
+    log_user_moment = shared_law.log_user_moment
 
     def joint_chance(self) -> float:
         """An upper bound on the probability that in one batch of `users` some user's noise upwards,
@@ -251,23 +240,26 @@ class SharedDigits(CellGroup):
 
     def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         values = [int(row[0]) for row in self._rows(np.array([code]))]
-        return _only_plus(draws.randomize(self.cells, values, entropy))
+        return only_plus(draws.randomize(self.cells, values, entropy))
 
     def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return _only_plus(draws.randomize_total(self.cells, self._rows(codes), entropy))
+        return only_plus(draws.randomize_total(self.cells, self._rows(codes), entropy))
 
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         rows = self._rows(np.arange(len(tally)))
-        return _only_plus(draws.aggregate(self.cells, rows, tally, entropy))
+        return only_plus(draws.aggregate(self.cells, rows, tally, entropy))
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """The messages of `absent` users with the value 0 in every cell."""
         nothing = [np.zeros(1, np.int64)] * len(self.cells)
-        return _only_plus(draws.aggregate(self.cells, nothing, np.array([absent]), entropy))
+        return only_plus(draws.aggregate(self.cells, nothing, np.array([absent]), entropy))
 
     @property
     def most_messages(self) -> int:
         return sum(cell.base + cell.largest for cell in self.cells) + 2 * self.cells[0].up.cut + 1
+
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        return self.most_messages, []
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
         """A jump moves several cells at once."""
@@ -281,12 +273,6 @@ class SharedDigits(CellGroup):
             far = weight * (cut + 1 + cell.largest)
             total += sum(cell.up.odds) * (2 * far * rest + rest**2)
         return total / kept**2
-
-
-def _only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
-    """Messages of one kind as numbers of +1 and −1."""
-    plus = np.array(sent, np.int64)
-    return plus, np.zeros_like(plus)
 
 
 SCHEMA = Record(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, pairwise
-from math import comb, lcm
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,8 +39,7 @@ class Jumps:
         odds = [cells[place].up.odds[y] for place, y in own]
         stray = cells[0].way_up.stray_odds
         self.own = own
-        scale = lcm(*(o.denominator for o in (*odds, *stray)))
-        self.branches = Finite(tuple(int(o * scale) for o in (*odds, *stray)))
+        self.branches = Finite.of((*odds, *stray))
         """First the jumps of each cell, y = 1..D, then the stray ones by their number of parts."""
         total = sum((*odds, *stray), start=Fraction(0))
         self.mute = Bernoulli(total / (1 + total))

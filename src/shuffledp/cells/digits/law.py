@@ -17,7 +17,7 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb, arb_poly
+from flint import arb
 
 from shuffledp.cells.bounded.error import (
     Floats,
@@ -25,6 +25,7 @@ from shuffledp.cells.bounded.error import (
     noise_masses,
     noise_off,
     transform,
+    transform_off,
     weighted,
 )
 from shuffledp.cells.bounded.law import Moments
@@ -118,47 +119,13 @@ def moments(cell: SharedCell) -> Moments:
     )
 
 
-def message_masses(cell: SharedCell, value: int) -> list[arb]:
-    """P(a user with this value sends k messages to the cell) for k = 0.., in balls."""
-    d, z, below = cell.largest, cell.up.cut, cell.down.muted_cut
-    up = arb_poly([cell.up_noise.pmf(k) for k in range(z + 1)])
-    down = [cell.down_noise.pmf(k) for k in range(cell.down.cut + 1)][::-1]
-    muted = [cell.down_muted_noise.pmf(k) for k in range(below + 1)][::-1]
-    stays = ball(1 / (1 + cell.down_odds))
-    jumps = arb_poly([stays * ball(o) for o in cell.down.odds[::-1]]) * arb_poly(muted)
-    stay = arb_poly([stays * mass for mass in down])
-
-    def through(weights: list[arb]) -> arb_poly:
-        """The way down of values with these weights."""
-        total = sum(weights, arb(0))
-        return arb_poly([arb(0)] * below + weights) * stay + total * jumps
-
-    own = ball(1 / (1 + cell.up_odds))
-    one = through([arb(0)] * value + [own])
-    jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly(
-        [arb(0)] * (z + 1) + [arb(1)]
-    )
-    strays = [ball(mass) for mass in stray_masses(cell)]
-    strays[0] += ball(cell.way_up.other_odds)
-    uniform = through([own / (d + 1)] * (d + 1)) * arb_poly(strays)
-    masses = list((up * (one + jumped + uniform)).coeffs())
-    return masses + [arb(0)] * (cell.most_messages + 1 - len(masses))
-
-
 def user_function(cell: SharedCell, t: Floats) -> UserFunction:
     """The characteristic function of one user's v + n + Z₊, in parts, in floats."""
-
-    def off(masses: Floats) -> Any:
-        """E[e^(itZ)] − 1."""
-        masses = masses.copy()
-        masses[0] = 0.0
-        return transform(masses, t) - masses.sum()
-
     d, z = cell.largest, cell.up.cut
     own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
-    up = off(noise_masses(cell.up_noise))
-    down = off(noise_masses(cell.down_noise)).conj()
-    muted = 1 + off(noise_masses(cell.down_muted_noise)).conj()
+    up = transform_off(noise_masses(cell.up_noise), t)
+    down = transform_off(noise_masses(cell.down_noise), t).conj()
+    muted = 1 + transform_off(noise_masses(cell.down_muted_noise), t).conj()
     down_odds = np.append(0.0, [float(o) for o in cell.down.odds])
     fixed = stays * np.exp(1j * t * cell.down_jump(0)) * transform(down_odds, t).conj() * muted
     up_odds = np.array([float(o) for o in cell.up.odds])

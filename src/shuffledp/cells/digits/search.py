@@ -24,6 +24,7 @@ from shuffledp.cells.bounded.digit_search import (
     noise_error,
 )
 from shuffledp.cells.bounded.search import (
+    NUDGES,
     ODDS_DIGITS,
     Side,
     direction_of,
@@ -172,7 +173,7 @@ def _proved(
     codes = costs.grid + 1
     rho = math.exp(sum(math.log1p(1 / task.users / i) for i in range(1, cut + 1)))
     decays = [short_decay(loss, base - 1) for loss, base in zip(losses, costs.radix, strict=True)]
-    for nudge in (1e-10, 1e-9, 1e-8, 1e-7):
+    for nudge in NUDGES:
         ups = [
             _up(base - 1, loss, decay, cut, codes // base * rho * (1 + nudge))
             for loss, base, decay in zip(losses, costs.radix, decays, strict=True)

@@ -26,7 +26,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
@@ -234,11 +233,6 @@ class PaperCell(IndependentCell):
         pairs = least_pairs(loss, self.down_epsilon, self.mute_probability, self.input_pairs)
         return float(1 - self.mute_probability) * (2 * copies * pairs + 1)
 
-    @property
-    def most_messages(self) -> None:
-        """None: the noise is unbounded."""
-        return None
-
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         most_input = copies * sum(self.kept_messages(0)) + self.largest
         return most_input, self._noise_laws(Fraction(copies, self.users))
@@ -295,20 +289,12 @@ class PaperCell(IndependentCell):
         held = squares - 2 * h * total + users * h * h
         return float(q / (1 - q)) * held + to_float(lambda: self.noise_error(users))
 
-    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
-        return paper_error.intervals(self, users, sums, outside)
-
-    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
-        return paper_error.error_range(self, users, total, outside)
-
-    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
-        return paper_error.error_law(self, users, total)
-
-    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
-        return paper_error.log_error(self, t, users, total)
-
-    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        return paper_error.log_moment(self, theta, users, total)
+    intervals = paper_error.intervals
+    error_range = paper_error.error_range
+    error_law = paper_error.error_law
+    log_error = paper_error.log_error
+    log_moment = paper_error.log_moment
+    minus_moment = paper_error.minus_moment
 
     def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
         """V₋, which does not depend on the values: Bin(reports, 1−q)·(s+h), and the −1 noise and
@@ -321,9 +307,6 @@ class PaperCell(IndependentCell):
             to_float(lambda: ball(reports * (1 - q) * held) + noise),
             to_float(lambda: ball(reports * q * (1 - q) * held**2) + spread) ** 0.5,
         )
-
-    def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
-        return paper_error.minus_moment(self, theta, reports, absent)
 
     # As JSON
 

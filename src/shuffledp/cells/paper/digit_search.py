@@ -18,11 +18,14 @@ from flint import arb
 
 from shuffledp.cells.base import one_by_one
 from shuffledp.cells.digit_search import (
+    LOOSEST_SUM,
     DigitCosts,
     SumTarget,
     best_radices,
     digit_messages,
     digit_weights,
+    no_digits,
+    no_digits_within,
     search,
     shares_of_one,
 )
@@ -167,10 +170,6 @@ def best_shares(task: SumTarget, quick: bool = False) -> Shares | None:
     return PaperDigitCosts(task, radix).shares(point)
 
 
-LOOSEST_SUM = 30.0
-"""ln of the largest squared error that is tried for few messages, over a trusted party's."""
-
-
 @lru_cache(maxsize=KEPT_SEARCHES)
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
@@ -210,11 +209,7 @@ def _found(task: SumTarget, digits: Digits) -> FoundCells:
 def _digits(task: SumTarget, found: FoundCells | None) -> Digits | None:
     shares = best_shares(task)
     if shares is None:
-        raise PlanningError(
-            f"No digits reach an RMSE of {float(task.mse) ** 0.5:.4g} (for values in [0, 1]) with "
-            "this epsilon and this number of users; allow a larger error or a larger epsilon"
-            + (", or leave the radix open." if task.radix else ".")
-        )
+        raise no_digits(task)
     if found is not None and shares.messages > SURELY_MORE * found.cost:
         return None
     digits = settle_digits(task, shares)
@@ -299,7 +294,5 @@ def _best_for_messages(task: SumTarget, messages: float) -> FoundCells:
     low = math.log(2 / task.epsilon**2)
     best = bisect_found(found, low, low + LOOSEST_SUM, 0.02)
     if best is None:
-        raise PlanningError(
-            f"No digits cost as few as {messages:g} messages per user here; allow more messages."
-        )
+        raise no_digits_within(messages)
     return _found(*best)

@@ -25,7 +25,14 @@ from flint import arb
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import PrivacyViolation, Undecided
 from shuffledp.numbers.bisection import first_whole
-from shuffledp.numbers.exact import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show
+from shuffledp.numbers.exact import (
+    LAST_PRECISION,
+    as_fraction,
+    at_precision,
+    ball,
+    precisions,
+    show,
+)
 
 FARTHEST_STEP = 1 << 64  # g rises from a few times the flood on
 MOST_CANDIDATES = 8  # integers between the strict fall and the strict rise (1 or 2 in fact)
@@ -90,8 +97,7 @@ def tightest(
 def _tightest_of_change(
     cell: PaperCell, loss: Fraction, shift: int, low: int, guess: int
 ) -> Tightest:
-    bits = FIRST_PRECISION
-    while bits <= LAST_PRECISION:
+    for bits in precisions():
         known: dict[int, arb] = {}
 
         def value(m: int, bits: int = bits, known: dict[int, arb] = known) -> arb:
@@ -103,7 +109,6 @@ def _tightest_of_change(
         verdict = _judge(loss, (shift, low), bits, candidates, value)
         if verdict is not None:
             return verdict
-        bits *= 2
     raise Undecided(
         f"Whether the parameters are {show(loss)}-private downwards was not decided at "
         f"{LAST_PRECISION} bits; raise flood_mean slightly and certify again."
@@ -131,13 +136,11 @@ def _judge(
     if not places or not all(value(m) > 1 for m in places):
         return None
     least = min(places, key=lambda m: float(value(m)))
-    margin = at_precision(bits, lambda: (value(least) - 1).lower())
-    mantissa, exponent = margin.man_exp()
     return Tightest(
         shift=shift,
         value=low,
         at=least,
-        margin=Fraction(int(mantissa)) * Fraction(2) ** int(exponent),
+        margin=as_fraction(at_precision(bits, lambda: (value(least) - 1).lower())),
         precision=bits,
     )
 

@@ -412,14 +412,10 @@ def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
 def search_cell(
     task: CellTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells | None:
-    """`one_cell`, unless it is certainly worse than the best result so far."""
+    """One cell: the cheapest for the task's error, or of least error for `max_messages`; None if it
+    is certainly worse than the best result so far."""
     if found is not None and _stays_behind(found, [task], [task], messages, 1):
         return None
-    return one_cell(task, messages)
-
-
-def one_cell(task: CellTarget, messages: float | None) -> FoundCells:
-    """One cell: the cheapest for the task's error, or of least error for `max_messages`."""
     if messages is not None:
         task, cell = best_shape(task, messages)
     else:
@@ -435,20 +431,14 @@ def search_buckets(
     buckets: int,
     found: FoundCells | None = None,
 ) -> FoundCells | None:
-    """`cell_of_buckets`, unless it is certainly worse than the best result so far."""
+    """The cell of each bucket, of which one may go up and one down, at ε in total; None if it is
+    certainly worse than the best result so far."""
     likely, thin = (
         [split_task(epsilon, up, task) for up in splits] for splits in (LIKELY_SPLITS, THIN_SPLITS)
     )
     copies = 1 if task.padded else buckets
     if found is not None and _stays_behind(found, likely, thin, messages, copies):
         return None
-    return cell_of_buckets(epsilon, task, messages, buckets)
-
-
-def cell_of_buckets(
-    epsilon: Fraction, task: CellTarget, messages: float | None, buckets: int
-) -> FoundCells:
-    """The cell of each bucket; a replacement moves one up and one down, at ε in total."""
     if messages is not None:
         task, cell = _bucket_for_messages(epsilon, task, messages, buckets)
     else:

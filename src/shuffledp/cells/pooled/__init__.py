@@ -5,8 +5,6 @@ from shuffledp.cells.pooled.cell import SCHEMA, PooledBuckets, PooledCell
 from shuffledp.cells.pooled.proof import prove
 from shuffledp.cells.pooled.search import search_buckets
 
-__all__ = ["KIND", "PooledBuckets", "PooledCell", "prove", "search_buckets"]
-
 KIND = CellKind(
     cell=PooledCell,
     schema=SCHEMA,

@@ -31,14 +31,13 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from flint import arb
 
-from shuffledp.cells.base import MOST_USERS, CellGroup, Counts, Floats, Member, Values
+from shuffledp.cells.base import MOST_USERS, Counts, Floats, Member, Values, only_plus
 from shuffledp.cells.bounded import error as bounded_error
-from shuffledp.cells.bounded import law as bounded_law
 from shuffledp.cells.bounded.cell import BY_VALUE, DIRECTION, CutCell, Direction
 from shuffledp.cells.bounded.limit import fewest_messages
 from shuffledp.cells.pooled import draws, law
+from shuffledp.cells.urn import DealtBuckets
 from shuffledp.documents.schema import OneOf, Record, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -124,17 +123,9 @@ class PooledCell(CutCell):
         """How many buckets are looked at together."""
         return 1
 
-    def moments(self) -> bounded_law.Moments:
-        return law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        return law.message_masses(self, value)
-
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        return law.user_function(self, t)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        return law.log_user_moment(self, theta, x)
+    moments = law.moments
+    user_function = law.user_function
+    log_user_moment = law.log_user_moment
 
     def merged(self, copies: int) -> PooledCell:
         """A cell that estimates, from the messages to several buckets, how many users have one of
@@ -223,11 +214,10 @@ SCHEMA = Record(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PooledBuckets(CellGroup):
+class PooledBuckets(DealtBuckets):
     """All buckets of a pooled cell; a user has one of them, whose number is the code."""
 
     cell: PooledCell
-    independent: ClassVar[bool] = False
 
     @classmethod
     def of(cls, cell: PooledCell, buckets: int, up: Fraction, down: Fraction) -> PooledBuckets:
@@ -249,37 +239,22 @@ class PooledBuckets(CellGroup):
     def codes(self) -> int:
         return self.cell.buckets
 
-    def held(self, codes: Values, counter: int) -> Values:
-        return np.equal(codes, counter)
-
     # The randomizer
 
     def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """One user's messages, step by step; see `CellGroup.randomize`."""
         if not 0 <= code < self.codes:
             raise ValueOutOfRange("A code is a bucket's number.")
-        return _alone(np.array(draws.randomize(self.cell, code, entropy), np.int64))
+        return only_plus(draws.randomize(self.cell, code, entropy))
 
     def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         codes = np.asarray(codes)
         if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < self.codes:
             raise ValueOutOfRange("A code is a bucket's number.")
-        return _alone(draws.randomize_total(self.cell, codes, entropy))
+        return only_plus(draws.randomize_total(self.cell, codes, entropy))
 
-    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return self.aggregate_with(tally, 0, entropy)
-
-    def aggregate_with(
-        self, tally: Counts, without: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """`aggregate` with `without` further users who have none of the buckets."""
-        if tally.shape != (self.codes,) or (tally < 0).any() or without < 0:
-            raise ValueOutOfRange("A tally needs one count for each bucket.")
-        return _alone(draws.aggregate(self.cell, tally, without, entropy))
-
-    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """The messages of `absent` users who have none of the buckets."""
-        return self.aggregate_with(np.zeros(self.codes, np.int64), absent, entropy)
+    def drawn(self, tally: Counts, without: int, entropy: Entropy) -> Counts:
+        return draws.aggregate(self.cell, tally, without, entropy)
 
     # The size of a report
 
@@ -294,8 +269,3 @@ class PooledBuckets(CellGroup):
         shift, kept = bounded_error.shift_and_kept(every)
         logs = holders * (held + theta) + (users - holders) * none
         return np.asarray(logs - theta * (users * shift + holders * kept))
-
-
-def _alone(plus: Counts) -> tuple[Counts, Counts]:
-    """There are no −1."""
-    return plus, np.zeros_like(plus)

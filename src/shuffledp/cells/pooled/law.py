@@ -19,9 +19,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from flint import arb, arb_poly, ctx
+from flint import arb, ctx
 
-from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform, weighted
+from shuffledp.cells.bounded.error import (
+    Floats,
+    UserFunction,
+    noise_masses,
+    transform_off,
+    weighted,
+)
 from shuffledp.cells.bounded.law import Moments
 from shuffledp.cells.urn import urn_masses
 from shuffledp.numbers.exact import ball
@@ -87,33 +93,6 @@ def _moments_at(cell: PooledCell, bits: int) -> Moments:
     return Moments(kept=kept, shift=shift, slope=slope, spread=spread_none)
 
 
-# Exact masses of one bucket, or of several together
-
-
-def message_masses(cell: PooledCell, value: int) -> list[arb]:
-    """P(a user with this value sends j messages here) for j = 0.., in balls."""
-    noise, dealt = urn_masses(
-        cell, cell.up.cut, cell.together, ball(Fraction(1, cell.users)), ball(cell.up.decay)
-    )
-    z, w = cell.down.cut, cell.down.muted_cut
-
-    def through(x: int) -> arb_poly:
-        odds = cell.jump_odds(x)
-        stay = [ball(1 / (1 + odds)) * cell.down_noise.pmf(j) for j in range(z + 1)][::-1]
-        jump = [ball(odds / (1 + odds)) * cell.down_muted_noise.pmf(j) for j in range(w + 1)][::-1]
-        return arb_poly([arb(0)] * (w + x) + stay) + arb_poly(jump)
-
-    none, one = through(0), through(1)
-    others = arb_poly([1])
-    for _ in range(cell.together - 1):
-        others = others * none
-    dropped = cell.drop_odds / (1 + cell.drop_odds)
-    kept = (one if value else none) * ball(1 - dropped)
-    lost = none * arb_poly(dealt) * ball(dropped)
-    masses = list((arb_poly(noise) * others * (kept + lost)).coeffs())
-    return masses + [arb(0)] * (cell.most_messages + 1 - len(masses))
-
-
 # In floats, for reporting
 
 
@@ -163,13 +142,12 @@ def parts(
 
 def user_function(cell: PooledCell, t: Floats) -> UserFunction:
     """The characteristic function of one user's v, in parts."""
-
-    def off(masses: Floats) -> Any:
-        masses = masses.copy()
-        masses[0] = 0.0
-        return transform(masses, t) - masses.sum()
-
-    found = parts(cell, off, lambda masses: off(masses).conj(), np.exp(-1j * t * cell.down.cut))
+    found = parts(
+        cell,
+        lambda masses: transform_off(masses, t),
+        lambda masses: transform_off(masses, t).conj(),
+        np.exp(-1j * t * cell.down.cut),
+    )
     return UserFunction(
         t=t,
         noise=found.noise,

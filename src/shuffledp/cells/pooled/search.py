@@ -19,6 +19,7 @@ import numpy as np
 from shuffledp.cells.base import Floats
 from shuffledp.cells.bounded.cell import MOST_CUT, Direction
 from shuffledp.cells.bounded.search import (
+    NUDGES,
     ODDS_DIGITS,
     Muting,
     Side,
@@ -26,6 +27,7 @@ from shuffledp.cells.bounded.search import (
     reach,
     short_decay,
     side_of,
+    worst_error_above,
 )
 from shuffledp.cells.pooled.cell import (
     LARGEST_URN,
@@ -37,7 +39,7 @@ from shuffledp.cells.pooled.proof import prove
 from shuffledp.cells.search import CellTarget, FoundCells, counted_messages
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import first_whole
-from shuffledp.numbers.exact import at_precision, counted, fraction_above, round_to, show
+from shuffledp.numbers.exact import counted, round_to, show
 
 SPLITS = [Fraction(percent, 100) for percent in range(20, 61)]
 """The shares of ε that are tried for the way up."""
@@ -185,7 +187,7 @@ def search_buckets(
     if messages is not None:
         best = least_error_cell(splits, messages)
         return FoundCells(
-            cells=(best,), mse=worst_error(best, task.expected), cost=cost(best, task)
+            cells=(best,), mse=worst_error_above(best, task.expected), cost=cost(best, task)
         )
     cell = cheapest_cell(splits)
     if cell is None:
@@ -214,7 +216,7 @@ def cheapest_cell(splits: list[Split]) -> PooledCell | None:
     found = [one for split in splits for one in split.proposals(limit, padded)]
     for proposal in sorted(found, key=rank)[:TRIED]:
         cell = settle(proposal)
-        if cell is not None and worst_error(cell, task.expected) <= task.mse:
+        if cell is not None and worst_error_above(cell, task.expected) <= task.mse:
             return cell
     return None
 
@@ -232,14 +234,9 @@ def least_error_cell(splits: list[Split], messages: float) -> PooledCell:
 
 def settle(found: Proposal) -> PooledCell | None:
     """The proved cell of a proposal."""
-    for nudge in (1e-10, 1e-9, 1e-8, 1e-7):
+    for nudge in NUDGES:
         cell = found.split.cell(found, nudge)
         with contextlib.suppress(CertificateError):
             prove(cell, found.split.up, found.split.down)
             return cell
     return None
-
-
-def worst_error(cell: PooledCell, expected: int) -> Fraction:
-    """A fraction just above the mean squared error from `expected` reports, at the worst data."""
-    return fraction_above(at_precision(256, lambda: cell.mean_squared_error(expected)))

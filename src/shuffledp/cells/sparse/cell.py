@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,15 +36,16 @@ from shuffledp.cells.base import (
     MOST_USERS,
     PROBABILITY,
     Cell,
-    CellGroup,
     Counts,
     Floats,
     Member,
     Values,
     check_epsilon,
+    only_plus,
 )
 from shuffledp.cells.sparse import draws, error
 from shuffledp.cells.sparse.law import BucketLaw, Moments, bucket_law, moments
+from shuffledp.cells.urn import DealtBuckets
 from shuffledp.documents.schema import OneOf, Record, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -132,9 +132,7 @@ class UrnCell(Cell):
     @cached_property
     def branches(self) -> Finite:
         """Which branch a user takes: 0 data, 1 muted, 2 jump."""
-        chances = (self.data, self.muted, self.jump)
-        scale = lcm(*(chance.denominator for chance in chances))
-        return Finite(tuple(int(chance * scale) for chance in chances))
+        return Finite.of((self.data, self.muted, self.jump))
 
     @cached_property
     def sends_value(self) -> Binomial:
@@ -160,13 +158,6 @@ class UrnCell(Cell):
     def most_messages(self) -> int:
         """K: Z+1, or 2Z+1 if a jump keeps the noise."""
         return self.cut + 1 + (self.cut if self.keeps_noise else 0)
-
-    def message_masses(self) -> list[Fraction]:
-        """P(a user without a value sends k tokens) for k = 0..K."""
-        noise, jump = self.noise.masses(), self.jump
-        jumped = [Fraction(0)] * (self.cut + 1) + (noise if self.keeps_noise else [Fraction(1)])
-        kept = [*noise, *[Fraction(0)] * (len(jumped) - len(noise))]
-        return [(1 - jump) * a + jump * b for a, b in zip(kept, jumped, strict=True)]
 
     def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
         """The expected tokens of a user in *all* buckets, with a value unless 0 is given."""
@@ -333,12 +324,11 @@ SCHEMA, KEPT_SCHEMA = _schema(SparseCell, "share"), _schema(KeptCell)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseBuckets(CellGroup):
+class SparseBuckets(DealtBuckets):
     """All buckets of a sparse cell; a user has one of them, or none. The code is the
     bucket's number, or −1 for no value."""
 
     cell: UrnCell
-    independent: ClassVar[bool] = False
     replacement_rule: ClassVar[str] = "any replacement"
 
     @classmethod
@@ -368,9 +358,6 @@ class SparseBuckets(CellGroup):
     def codes(self) -> int:
         return self.cell.buckets
 
-    def held(self, codes: Values, counter: int) -> Values:
-        return np.equal(codes, counter)
-
     # The randomizer
 
     def tokens(self, code: int, entropy: Entropy = SYSTEM) -> list[int]:
@@ -395,22 +382,8 @@ class SparseBuckets(CellGroup):
     def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         return self._counted(self.tokens_of_all(codes, entropy)[1])
 
-    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """See `CellGroup.aggregate`; every user in the tally has a value."""
-        return self.aggregate_with(tally, 0, entropy)
-
-    def aggregate_with(
-        self, tally: Counts, without: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """`aggregate` with `without` further users who have no value."""
-        if tally.shape != (self.cell.buckets,) or (tally < 0).any() or without < 0:
-            raise ValueOutOfRange("A tally needs one count for each bucket.")
-        plus = draws.aggregate(self.cell, tally, without, entropy)
-        return plus, np.zeros_like(plus)
-
-    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """The messages of `absent` users without a value."""
-        return self.aggregate_with(np.zeros(self.cell.buckets, np.int64), absent, entropy)
+    def drawn(self, tally: Counts, without: int, entropy: Entropy) -> Counts:
+        return draws.aggregate(self.cell, tally, without, entropy)
 
     def _checked(self, codes: Values) -> Values:
         if codes.size and not NO_VALUE <= int(codes.min()) <= int(codes.max()) < self.codes:
@@ -418,8 +391,7 @@ class SparseBuckets(CellGroup):
         return codes
 
     def _counted(self, buckets: Counts) -> tuple[Counts, Counts]:
-        plus = np.bincount(buckets, minlength=self.cell.buckets).astype(np.int64, copy=False)
-        return plus, np.zeros_like(plus)
+        return only_plus(np.bincount(buckets, minlength=self.cell.buckets))
 
     def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
         """Users send J noise tokens, a holder one more with probability p; a jump sends Z+1, with

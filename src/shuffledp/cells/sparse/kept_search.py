@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS, MOST_SPARSE_CUT, KeptCell
 from shuffledp.cells.sparse.proof import beyond_cut, exponential_below
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import round_to, whole
 
 Floats = NDArray[np.float64]
@@ -157,14 +158,11 @@ def plan_kept(task: KeptTask, max_messages: int) -> KeptCell:
     least = _least(task, most)
     if least is None:
         raise PlanningError("No sparse cell meets these limits; allow more messages.")
-    low, high = -1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = _least(task, middle)
-        does = found is not None and found.mse <= SAME_ERROR * least.mse
-        low, high = (low, middle) if does else (middle, high)
-    for cut in range(high, most + 1):
+    allowed = SAME_ERROR * least.mse
+
+    def does(cut: int) -> bool:
         found = _least(task, cut)
-        if found is not None and found.mse <= SAME_ERROR * least.mse:
-            return exact_cell(task, cut, found)
-    return exact_cell(task, most, least)
+        return found is not None and found.mse <= allowed
+
+    cut = first_whole(does, -1, most)
+    return exact_cell(task, cut, _least(task, cut) or least)

@@ -84,18 +84,7 @@ def moments(cell: UrnCell) -> Moments:
     )
 
 
-def exact_masses(cell: UrnCell) -> tuple[list[Fraction], list[Fraction]]:
-    """(P₀, P₁): P(k tokens in a bucket) for k = 0..K, of a user that does not hold it and of one
-    that does, exactly."""
-    noise, jumped = _parts(cell, Fraction(1, cell.users), cell.decay)
-    noise, moved = [*noise, Fraction(0)], [Fraction(0), *noise]
-    p, q, o = cell.data, cell.muted, cell.jump
-    without = [(1 - o) * a + o * c for a, c in zip(noise, jumped, strict=True)]
-    held = [p * b + q * a + o * c for a, b, c in zip(noise, moved, jumped, strict=True)]
-    return without, held
-
-
-def _parts(cell: UrnCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
+def masses_in(cell: UrnCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
     """The masses of the noise tokens (0..K−1) and of all tokens of a user that jumps (0..K) in one
     bucket, or in several together, in the arithmetic of `r` and `beta`."""
     z = cell.cut
@@ -142,7 +131,7 @@ class BucketLaw:
 def bucket_law(cell: UrnCell, buckets: int = 1) -> BucketLaw:
     """The masses with a relative error of about 10⁻¹³ each: all terms are positive. The law of
     several buckets together is that of a bucket which a user holds if it holds one of them."""
-    noise, jumped = _parts(cell, 1 / cell.users, float(cell.decay), buckets)
+    noise, jumped = masses_in(cell, 1 / cell.users, float(cell.decay), buckets)
     mean, variance, variance_with = cell.moments.of_sum(buckets)
     return BucketLaw(
         data=float(cell.data),

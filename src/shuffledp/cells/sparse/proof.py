@@ -16,16 +16,15 @@ All are decided with fractions: e^ε is replaced by a rational number below it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from math import factorial
 from typing import Any
 
 from shuffledp.cells.sparse.cell import KeptCell, SparseCell
 from shuffledp.errors import PrivacyViolation
-from shuffledp.numbers.exact import at_precision, ball, show
+from shuffledp.numbers.exact import as_fraction, at_precision, ball, decimal_above, show
 
 SPARSE = "sparse histogram"
 JUMPS = "p·m·s_(Z+1) / (φ·o·C·β·(e^ε−1)) ≤ 1"
@@ -43,8 +42,7 @@ def exponential_below(epsilon: Fraction, bits: int = EXPONENTIAL_BITS) -> Fracti
 
     Ensures: the lower end of a ball that encloses e^ε.
     """
-    mantissa, exponent = at_precision(bits, lambda: ball(epsilon).exp().lower()).man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    return as_fraction(at_precision(bits, lambda: ball(epsilon).exp().lower()))
 
 
 def spill(users: int, buckets: int, decay: Fraction, cut: int) -> Fraction:
@@ -76,57 +74,46 @@ def _rising(users: int, buckets: int, a: int, last: int) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseProof:
-    """The left sides of both inequalities, each at most 1."""
+class UrnProof:
+    """The left sides of a rule's inequalities, each at most 1."""
 
-    epsilon: Fraction
-    jumps: Fraction
-    muting: Fraction
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            **self.claims(),
-            "inequalities": [
-                {"statement": statement, "left": rounded_up(left), "right": "1"}
-                for statement, left in ((JUMPS, self.jumps), (MUTING, self.muting))
-            ],
-        }
-
-    def claims(self) -> dict[str, Any]:
-        return {"rule": SPARSE, "replacement": str(self.epsilon)}
-
-    def summary(self) -> str:
-        return f"{SPARSE}: jumps {show(float(self.jumps))}, muting {show(float(self.muting))} of 1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptProof:
-    """The left sides of the three inequalities, each at most 1."""
-
-    up: Fraction
-    down: Fraction
-    lefts: tuple[tuple[str, Fraction], ...]
+    rule: str
+    losses: Mapping[str, Fraction]
+    """What each change costs."""
+    lefts: Mapping[str, Fraction]
+    """By their statements."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
             **self.claims(),
             "inequalities": [
-                {"statement": statement, "left": rounded_up(left), "right": "1"}
-                for statement, left in self.lefts
+                {"statement": statement, "left": decimal_above(left), "right": "1"}
+                for statement, left in self.lefts.items()
             ],
         }
 
     def claims(self) -> dict[str, Any]:
-        return {"rule": KEPT, "up": str(self.up), "down": str(self.down)}
+        return {"rule": self.rule, **{name: str(loss) for name, loss in self.losses.items()}}
 
     def summary(self) -> str:
-        return f"{KEPT}: {show(float(max(left for _, left in self.lefts)))} of 1"
+        if self.rule == KEPT:
+            return f"{KEPT}: {show(float(max(self.lefts.values())))} of 1"
+        jumps, muting = (show(float(left)) for left in self.lefts.values())
+        return f"{SPARSE}: jumps {jumps}, muting {muting} of 1"
 
 
-def rounded_up(number: Fraction, digits: int = 20) -> str:
-    """A decimal that is at least the number."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    return str(context.divide(number.numerator, number.denominator))
+def decided(proof: UrnProof, progress: Callable[[int], None] | None) -> UrnProof:
+    """The proof; raises `PrivacyViolation` unless all its inequalities hold."""
+    for statement, left in proof.lefts.items():
+        if left > 1:
+            raise PrivacyViolation(
+                f"The inequality {statement} fails: its left side is {show(float(left), 12)}; "
+                f"raise {'jump' if statement in (JUMPS, KEPT_JUMPS) else 'muted'}.",
+                {"inequality": statement, "left": decimal_above(left)},
+            )
+    if progress:
+        progress(1)
+    return proof
 
 
 def prove(
@@ -134,7 +121,7 @@ def prove(
     up: Fraction,
     down: Fraction,
     progress: Callable[[int], None] | None = None,
-) -> SparseProof:
+) -> UrnProof:
     """The proof that replacing any value, or none, costs at most `up`, and at most `down`.
 
     Requires: at least `cell.users` users take part, each an exact draw of the randomizer.
@@ -153,16 +140,9 @@ def prove(
     beyond = spill(m, cell.buckets, cell.decay, cell.cut)
     jumps = cell.data * m * beyond / (cell.share * cell.jump * price)
     muting = cell.data / ((1 - cell.share * Fraction(m - 1, m)) * cell.muted * price)
-    for name, left in (("jumps", jumps), ("muting", muting)):
-        if left > 1:
-            raise PrivacyViolation(
-                f"The inequality {STATEMENTS[name]} fails: its left side is "
-                f"{show(float(left), 12)}; raise {'jump' if name == 'jumps' else 'muted'}.",
-                {"inequality": STATEMENTS[name], "left": rounded_up(left)},
-            )
-    if progress:
-        progress(1)
-    return SparseProof(epsilon=cell.epsilon, jumps=jumps, muting=muting)
+    lefts = {JUMPS: jumps, MUTING: muting}
+    proof = UrnProof(rule=SPARSE, losses={"replacement": cell.epsilon}, lefts=lefts)
+    return decided(proof, progress)
 
 
 def prove_kept(
@@ -170,7 +150,7 @@ def prove_kept(
     up: Fraction,
     down: Fraction,
     progress: Callable[[int], None] | None = None,
-) -> KeptProof:
+) -> UrnProof:
     """The proof that a value instead of none costs at most `up`, and none instead of a value at
     most `down`.
 
@@ -188,18 +168,10 @@ def prove_kept(
     if taken <= 1:
         raise PrivacyViolation("up is too small to be distinguished from 0.", {})
     beyond = beyond_cut(cell.users, cell.buckets, beta, cell.cut)
-    lefts = (
-        (TAKEN_UP, (p / beta + q) / (taken * (p + q))),
-        (KEPT_JUMPS, p * cell.users * beyond / (beta * (taken - 1) * cell.jump)),
-        (GIVEN_UP, (p + q) / (given * q)),
-    )
-    for statement, left in lefts:
-        if left > 1:
-            raise PrivacyViolation(
-                f"The inequality {statement} fails: its left side is {show(float(left), 12)}; "
-                f"raise {'jump' if statement == KEPT_JUMPS else 'muted'}.",
-                {"inequality": statement, "left": rounded_up(left)},
-            )
-    if progress:
-        progress(1)
-    return KeptProof(up=cell.up, down=cell.down, lefts=lefts)
+    lefts = {
+        TAKEN_UP: (p / beta + q) / (taken * (p + q)),
+        KEPT_JUMPS: p * cell.users * beyond / (beta * (taken - 1) * cell.jump),
+        GIVEN_UP: (p + q) / (given * q),
+    }
+    proof = UrnProof(rule=KEPT, losses={"up": cell.up, "down": cell.down}, lefts=lefts)
+    return decided(proof, progress)

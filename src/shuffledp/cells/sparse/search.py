@@ -22,6 +22,7 @@ from shuffledp.cells.search import CellTarget, FoundCells
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS, MOST_SPARSE_CUT, SparseCell
 from shuffledp.cells.sparse.proof import exponential_below, spill
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, round_to, to_float, whole
 
 Floats = NDArray[np.float64]
@@ -161,12 +162,12 @@ def _least_error(task: SparseTask, cut: int) -> Proposal | None:
     return _least(task, cut, lambda grid: grid.mse)
 
 
-def _balanced(task: SparseTask, cut: int) -> Proposal | None:
+def _balanced(task: SparseTask, cut: int) -> Proposal:
     """The point with almost the least error at the count and, among these, the least error at an
-    empty bucket: near the optimum the former hardly changes, but the latter does."""
+    empty bucket: near the optimum the former hardly changes, but the latter does. Requires: there
+    is such a point."""
     least = _least_error(task, cut)
-    if least is None:
-        return None
+    assert least is not None
     limit = BALANCE * least.mse
     found = _least(task, cut, lambda grid: np.where(grid.mse <= limit, grid.empty, np.inf), least)
     return found or least
@@ -259,21 +260,14 @@ def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
         return proposal is not None and proposal.mse <= enough
 
     cut = _least_cut(does, most)
-    proposal = _balanced(task, cut) or _least_error(task, cut)
-    if proposal is None:
-        raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
-    return exact_cell(task, cut, proposal)
+    return exact_cell(task, cut, _balanced(task, cut))
 
 
 def _least_cut(does: Callable[[int], bool], most: int) -> int:
     """The least cut that satisfies the condition, by bisection. Requires: `most` satisfies it."""
     if most == 0 or not does(most - 1):
         return most
-    low, high = -1, most - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if does(middle) else (middle, high)
-    return high
+    return first_whole(does, -1, most - 1)
 
 
 def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:

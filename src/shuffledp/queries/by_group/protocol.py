@@ -357,8 +357,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "answer": self.answer,
             "labels": list(self.labels),
             "low": str(self.low),

@@ -3,6 +3,7 @@ in. Groups are private unless they are declared public."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Self
@@ -15,7 +16,7 @@ from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.documents.schema import Flag, Listing, OneOf, Real, Record, Text
 from shuffledp.errors import ParameterError
-from shuffledp.plans.certificate_schema import SENTENCE
+from shuffledp.plans.certificate import SENTENCE
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
 from shuffledp.protocols.results import Estimate
@@ -78,6 +79,34 @@ class GroupableQuery(Query[Estimate]):
 
     def without_run_options(self) -> Self:
         return super().without_run_options().changed(by=None, groups=None, groups_public=False)
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        return np.where(kept, values, self.filtered_value)
+
+    @property
+    def filtered_value(self) -> int:
+        return 0
+
+    def truth(self, values: Values) -> list[float]:
+        return [math.fsum(values.tolist())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumQuery(GroupableQuery):
+    """A query that adds up values within bounds."""
+
+    clamp: bool = False
+    """Whether values outside the bounds are clipped, not refused."""
+
+    def for_planning(self) -> Self:
+        return super().for_planning().changed(clamp=False)
+
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+    def of_sums(self) -> Self:
+        return self.changed(clamp=True)
 
 
 @query(

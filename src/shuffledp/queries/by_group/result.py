@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shuffledp.numbers.exact import decimals, percent
 from shuffledp.protocols.frames import data_frame
-from shuffledp.protocols.results import MOST_PRINTED, MOST_ROWS, WHERE_NOTE, Result
+from shuffledp.protocols.results import WHERE_NOTE, LabelledResult
 
 Floats = NDArray[np.float64]
 COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
@@ -32,21 +32,13 @@ PUBLIC_NOTE = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class GroupsResult(Result):
+class GroupsResult(LabelledResult):
     """One number with its intervals for each group."""
 
     answer: str
     """What the numbers are: count, integer-sum, real-sum or mean."""
     by: str = "group"
     """The column that says which group a user is in."""
-    labels: tuple[str | int, ...]
-    values: Floats
-    low: Floats
-    high: Floats
-    """low … high: the interval of each group alone."""
-    joint_low: Floats
-    joint_high: Floats
-    """joint_low … joint_high: intervals that all hold at once with this confidence."""
     sizes: Floats | None = None
     """How many users each group has: exact for public groups, estimated for private means and sums
     that need it; None if not known."""
@@ -55,16 +47,9 @@ class GroupsResult(Result):
     public: bool = False
     """Whether groups are public: then each is a separate release."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", self.values + 0.0)
-        for name in ("low", "high", "joint_low", "joint_high"):
-            ends = np.clip(getattr(self, name), *self.possible) + 0.0
-            object.__setattr__(self, name, ends)
-
     @property
-    def clipped(self) -> Floats:
-        """The estimates, or the possible answers nearest to them."""
-        return np.clip(self.values, *self.possible) + 0.0
+    def limits(self) -> tuple[Any, Any]:
+        return self.possible
 
     @property
     def about(self) -> str:
@@ -73,41 +58,10 @@ class GroupsResult(Result):
             notes.insert(0, RATIO_NOTE)
         return " ".join(f"{note}." for note in (*notes, *([WHERE_NOTE] * bool(self.where))))
 
-    def rows(self) -> list[tuple[str, float, float, float]]:
-        return self._rows(self.values)
-
-    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
-        return self._rows(self.clipped)
-
-    def _rows(self, values: Floats) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, values, self.low, self.high, strict=True)
-        return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
-
-    def shown_rows(self) -> list[tuple[str, float, float, float]]:
-        """What is printed: all groups, or only the largest answers if there are very many."""
-        rows = self.clipped_rows()
-        if len(rows) <= MOST_PRINTED:
-            return rows
-        order = np.argsort(-self.values, kind="stable")[:MOST_ROWS]
-        return [rows[place] for place in order.tolist()]
-
     def first(self, groups: int) -> GroupsResult:
         """The same result with only the first groups."""
-        if groups == len(self.labels):
-            return self
-        names = ("labels", "values", "low", "high", "joint_low", "joint_high", "sizes")
-        parts: dict[str, Any] = {}
-        for name in names:
-            whole = getattr(self, name)
-            parts[name] = None if whole is None else whole[:groups]
-        return replace(self, **parts)
-
-    def clamp(self, low: float, high: float) -> GroupsResult:
-        """The same result clipped to [low, high] and marked as clamped: it is no longer
-        unbiased."""
-        names = ("values", "low", "high", "joint_low", "joint_high")
-        cut = {name: np.clip(getattr(self, name), low, high) for name in names}
-        return replace(self, clamped=True, **cut)
+        sizes = None if self.sizes is None else self.sizes[:groups]
+        return self.at(np.arange(groups), sizes=sizes)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per group: its label, estimate, clipped, low, high, joint ends, and size if
@@ -115,14 +69,9 @@ class GroupsResult(Result):
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
-        columns: dict[str, list[Any]] = {self.by: list(self.labels)}
-        names = {"estimate": "values"} | {
-            name: name for name in ("clipped", "low", "high", "joint_low", "joint_high", "sizes")
-        }
-        for name, field in names.items():
-            numbers = getattr(self, field)
-            if numbers is not None:
-                columns["size" if name == "sizes" else name] = numbers.tolist()
+        columns: dict[str, list[Any]] = {self.by: list(self.labels), **self._columns()}
+        if self.sizes is not None:
+            columns["size"] = self.sizes.tolist()
         return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:

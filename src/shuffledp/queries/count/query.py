@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Annotated
-
-import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import NOT_A_TRUTH, comparable, zeros_and_ones
@@ -91,13 +87,6 @@ class CountQuery(GroupableQuery):
     def prepare(self, values: Values) -> Values:
         return zeros_and_ones(values)
 
-    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        return np.where(kept, values, 0)
-
-    @property
-    def filtered_value(self) -> int:
-        return 0
-
     def of_filtered(self) -> CountQuery:
         return self.changed(where=None, equals=None)
 
@@ -116,9 +105,6 @@ class CountQuery(GroupableQuery):
         if holds not in NUMBERS:
             raise ValueOutOfRange(NOT_A_TRUTH)
         return Grouping(largest=None if holds == "truth" else 1)
-
-    def truth(self, values: Values) -> list[float]:
-        return [math.fsum(values.tolist())]
 
     def for_baseline(self) -> BaselineArguments:
         return BaselineArguments(query="count", prepare=self.prepare)

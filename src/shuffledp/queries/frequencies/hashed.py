@@ -18,8 +18,8 @@ import numpy as np
 
 from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
 from shuffledp.cells.registry import cell_from_dict
-from shuffledp.cells.sparse import SparseBuckets, SparseCell
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.cells.sparse.cell import SparseBuckets, SparseCell
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol, R_co
 from shuffledp.queries.frequencies.hashing import checked_seed, distinct, new_hash_seed
@@ -84,11 +84,23 @@ class HashedProtocol(Protocol[R_co]):
         """The hash seed's bytes."""
         return checked_seed(self.hash_seed)
 
+    # Its error, which depends on the count
+
+    @abstractmethod
+    def rmse(self, users: int, count: float | None = None) -> float:
+        """The root mean squared error of a label with a true count; of one that everyone has if
+        none is given."""
+
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        return self.rmse(users, float(count))
+
+    def rmse_at_zero(self, users: int) -> float:
+        return self.rmse(users, 0)
+
     # Values
 
     def one_value(self, value: Any) -> Values:
-        if np.ndim(value) != 0:
-            raise ValueOutOfRange("One user has one value; use randomize_all for many users.")
+        super().one_value(value)
         return np.array([value], None if isinstance(value, int) else object)
 
     @abstractmethod
@@ -119,8 +131,7 @@ class HashedProtocol(Protocol[R_co]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "cell": self.cell.to_dict(),
             "hash_seed": self.hash_seed,
         }

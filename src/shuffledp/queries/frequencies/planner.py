@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from shuffledp.cells.sparse import plan_sparse
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import ExactNumber, counted, show, whole

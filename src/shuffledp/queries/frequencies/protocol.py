@@ -19,6 +19,7 @@ from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.protocols.report import View
+from shuffledp.protocols.results import NUMBERS
 from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
 from shuffledp.queries.frequencies.hashing import checked_candidates, label_hashes
 from shuffledp.queries.frequencies.result import FrequenciesResult
@@ -86,14 +87,10 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
 
     def result_of(self, view: View, confidence: float) -> FrequenciesResult:
         """Every candidate's estimate and interval; see `Table`."""
-        nothing = np.zeros(0, np.int64)
+        nobody: dict[str, Any] = dict.fromkeys(NUMBERS, np.zeros(0, np.int64))
         return FrequenciesResult(
             labels=(),
-            values=np.zeros(0),
-            low=nothing,
-            high=nothing,
-            joint_low=nothing,
-            joint_high=nothing,
+            **nobody,
             table=self.table(view),
             buckets_of=self.buckets_of,
             confidence=confidence,
@@ -110,12 +107,6 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
         held = users if count is None else min(max(count, 0), users)
         noise = self.cell.variance_at(users, 0, 0) + self.cell.variance_at(users, held, held)
         return math.sqrt(noise)
-
-    def rmse_at(self, users: int, count: Fraction) -> float:
-        return self.rmse(users, float(count))
-
-    def rmse_at_zero(self, users: int) -> float:
-        return self.rmse(users, 0)
 
     @property
     def assumption(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated, ClassVar, cast
 
 import numpy as np
@@ -164,13 +163,7 @@ class FrequenciesQuery(Query[HistogramResult]):
         """Only the candidates: a histogram also counts all other labels."""
         known = set(self.shown)
         kept = [at for at, label in enumerate(result.labels) if label in known]
-        names = ("values", "low", "high", "joint_low", "joint_high")
-        return replace(
-            result,
-            query=self.name,
-            labels=tuple(result.labels[at] for at in kept),
-            **{name: getattr(result, name)[np.array(kept, np.int64)] for name in names},
-        )
+        return result.at(np.array(kept, np.int64), query=self.name)
 
 
 frequencies = call(FrequenciesQuery)

@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 
 from shuffledp.numbers.exact import counted, decimals, percent
-from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.protocols.results import Estimate, HistogramResult, whole_intervals
 from shuffledp.queries.frequencies.table import ROWS, Table
-from shuffledp.queries.frequencies.tails import Counts, Floats
+from shuffledp.queries.frequencies.tails import Counts
 from shuffledp.queries.histogram.protocol import Label
-
-
-def whole_intervals(values: Floats, low: Counts, high: Counts) -> tuple[Counts, Counts]:
-    """Intervals widened to contain the estimates, which are not whole numbers."""
-    below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
-    return np.minimum(low, below), np.maximum(high, above)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from shuffledp.numbers.bisection import bisect
 from shuffledp.queries.frequencies.tails import (
     Background,
     Counts,
@@ -91,8 +92,7 @@ class Table:
         pairs, places = np.unique(seen.T, axis=0, return_inverse=True)
         pairs = pairs.T
         total = pairs.sum(axis=0)
-        largest = int(total.max(initial=0)) / self.share
-        tried = counts_tried(math.ceil(largest + 20 * math.sqrt(largest / self.share) + 100))
+        tried = counts_tried(int(total.max(initial=0)), self.share)
         both, rest = self._sum_laws
         size, product = len(total), product_level(outside / 4)
 
@@ -125,11 +125,8 @@ def _of_different(chance: Callable[[int, Counts], Floats], count: int, seen: Cou
 def product_level(chance: float) -> float:
     """c with c·(1 − ln c) = chance: the product of two independent P values is below c with this
     probability at most."""
-    low, high = 0.0, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle and middle * (1 - math.log(middle)) > chance:
-            high = middle
-        else:
-            low = middle
-    return low
+
+    def below(c: float) -> bool:
+        return not (c and c * (1 - math.log(c)) > chance)
+
+    return bisect(below, 1.0, 0.0, steps=200)

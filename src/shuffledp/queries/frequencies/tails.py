@@ -129,8 +129,11 @@ def _binomial_tail(count: int, share: float) -> tuple[int, Floats]:
     return first, np.append(tail, 0.0)
 
 
-def counts_tried(most: int) -> Counts:
-    """Counts from 0 to at least `most`, with distances far below an estimate's error."""
+def counts_tried(tokens: int, share: float) -> Counts:
+    """Counts from 0 to beyond all that may explain this many tokens, with distances far below an
+    estimate's error."""
+    likely = tokens / share
+    most = math.ceil(likely + 20 * math.sqrt(likely / share) + 100)
     found, last = [0], 0
     while last <= most:
         last += max(1, int(GRID_STEP * math.sqrt(last)))

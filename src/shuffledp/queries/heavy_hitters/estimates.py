@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from shuffledp.queries.frequencies.result import whole_intervals
+from shuffledp.protocols.results import NUMBERS, whole_intervals
 from shuffledp.queries.frequencies.tails import (
     Background,
     Counts,
     Flags,
-    Floats,
     Seen,
     counts_tried,
     first_place,
     just_above,
 )
 from shuffledp.queries.heavy_hitters.decoder import Word
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Estimates:
-    """Words with their counts, the most frequent first."""
-
-    labels: tuple[str, ...]
-    values: Floats
-    low: Counts
-    high: Counts
-    joint_low: Counts
-    joint_high: Counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,33 +47,20 @@ def _own_rows(words: Sequence[Word], tokens: Counts) -> list[_Rows]:
 
 def estimated(
     words: Sequence[Word], tokens: Counts, background: Background, share: float, outside: float
-) -> Estimates:
-    """How many users have each word; `background` is the law of buckets without a word, `share` the
-    probability that a user sends its row."""
-    nothing = np.zeros(0, np.int64)
+) -> dict[str, Any]:
+    """How many users have each word, as fields of a result, the most frequent first; `background`
+    is the law of buckets without a word, `share` the probability that a user sends its row."""
     if not words:
-        return Estimates(
-            labels=(),
-            values=np.zeros(0),
-            low=nothing,
-            high=nothing,
-            joint_low=nothing,
-            joint_high=nothing,
-        )
+        return {"labels": (), **dict.fromkeys(NUMBERS, np.zeros(0, np.int64))}
     rows = _own_rows(words, tokens)
     mean = float(background.values @ background.weights)
     values = np.array([(row.tokens - row.own * mean) / share * row.rows / row.own for row in rows])
     single = whole_intervals(values, *_intervals(rows, background, share, outside))
     joint = whole_intervals(values, *_intervals(rows, background, share, outside / len(words)))
     order = sorted(range(len(words)), key=lambda at: (-values[at], words[at].text))
-    return Estimates(
-        labels=tuple(words[at].text for at in order),
-        values=values[order],
-        low=single[0][order],
-        high=single[1][order],
-        joint_low=joint[0][order],
-        joint_high=joint[1][order],
-    )
+    numbers = zip(NUMBERS, (values, *single, *joint), strict=True)
+    labels = tuple(words[at].text for at in order)
+    return {"labels": labels, **{name: array[order] for name, array in numbers}}
 
 
 def _intervals(
@@ -110,8 +84,7 @@ def _intervals(
 
 def _inverted(tokens: Counts, shown: Seen, hidden: Seen, outside: float) -> tuple[Counts, Counts]:
     """The counts that explain tokens; the law with a background rounded up, and rounded down."""
-    most = float(tokens.max()) / shown.share
-    tried = counts_tried(math.ceil(most + 20 * math.sqrt(most / shown.share) + 100))
+    tried = counts_tried(int(tokens.max()), shown.share)
 
     def enough(count: int, at: Counts) -> Flags:
         return np.asarray(shown.at_least(count, tokens[at]) > outside / 2)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.bisection import first_whole
+from shuffledp.numbers.bisection import bisect, first_whole
 from shuffledp.queries.heavy_hitters.decoder import FALSE_PER_ROUND, log_gamma_tail, log_weight
 from shuffledp.queries.heavy_hitters.units import BLOCK, rows_of
 
@@ -78,14 +78,11 @@ class Finding:
 
 def _least_score(rows: int, price: float) -> float:
     """The smallest sum of scores that passes the test of all rows together."""
-    low, high = float(rows - 1), price + 40.0 * rows
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float(log_gamma_tail(rows, np.array([middle]))[0]) <= -price:
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def enough(score: float) -> bool:
+        return float(log_gamma_tail(rows, np.array([score]))[0]) <= -price
+
+    return bisect(enough, float(rows - 1), price + 40.0 * rows, steps=60)
 
 
 def _with_binomial(law: Floats, count: int, share: float) -> Floats:

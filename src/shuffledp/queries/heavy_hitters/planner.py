@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from shuffledp.cells.sparse import plan_sparse
+from shuffledp.cells.sparse.search import plan_sparse
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import ExactNumber, whole
 from shuffledp.plans.checks import checked_epsilon, checked_users

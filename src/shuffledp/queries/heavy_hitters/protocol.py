@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from shuffledp.cells.base import Counts, Floats, Values
-from shuffledp.cells.sparse import laws
+from shuffledp.cells.sparse.error import laws
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below_each
 from shuffledp.numbers.entropy import Entropy
@@ -97,14 +97,9 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         words = decoder.decode()
         background = Background.of_counts(view.plus[~decoder.explained])
         found = estimated(words, view.plus, background, float(self.cell.data), 1 - confidence)
-        largest = max(float(found.values.max(initial=0)), 0.0)
+        largest = max(float(found["values"].max(initial=0)), 0.0)
         return HeavyHittersResult(
-            labels=found.labels,
-            values=found.values,
-            low=found.low,
-            high=found.high,
-            joint_low=found.joint_low,
-            joint_high=found.joint_high,
+            **found,
             confidence=confidence,
             rmse=self.rmse(view.users, largest),
             epsilon=self.epsilon,
@@ -119,12 +114,6 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         held = users if count is None else min(max(count, 0), users)
         empty = self.cell.variance_at(users, 0, 0)
         return math.sqrt((USUAL_ROWS - 1) * empty + self.cell.variance_at(users, held, held))
-
-    def rmse_at(self, users: int, count: Fraction) -> float:
-        return self.rmse(users, float(count))
-
-    def rmse_at_zero(self, users: int) -> float:
-        return self.rmse(users, 0)
 
     # The forecast
 

@@ -14,6 +14,7 @@ from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Listing, Record, Text, Whole
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.plans.plan import Plan
+from shuffledp.protocols.results import NUMBERS
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.frequencies.query import HASHED, most_messages
@@ -103,9 +104,8 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         words = [word for word, _ in _most_frequent(values)]
         found = {word: at for at, word in enumerate(result.labels)}
         places = np.array([found.get(word, len(found)) for word in words], np.int64)
-        names = ("values", "low", "high", "joint_low", "joint_high")
         rows: dict[str, Any] = {
-            name: np.append(getattr(result, name), np.nan)[places] for name in names
+            name: np.append(getattr(result, name), np.nan)[places] for name in NUMBERS
         }
         return replace(result, labels=tuple(words), **rows)
 

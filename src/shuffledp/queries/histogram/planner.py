@@ -18,7 +18,7 @@ from shuffledp.cells.search import (
     FoundCells,
     checked_cell_choice,
 )
-from shuffledp.cells.sparse import KeptTask, plan_kept
+from shuffledp.cells.sparse.kept_search import KeptTask, plan_kept
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.exact import ExactNumber, whole
 from shuffledp.plans.checks import checked_epsilon, checked_users

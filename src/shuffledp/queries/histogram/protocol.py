@@ -29,13 +29,13 @@ from shuffledp.cells.base import (
     check_one_value_each,
 )
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
-from shuffledp.cells.sparse import NO_VALUE, KeptCell, SparseBuckets
+from shuffledp.cells.sparse.cell import NO_VALUE, KeptCell, SparseBuckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted
 from shuffledp.protocols.base import MOST_BUCKETS, Protocol, joined
 from shuffledp.protocols.report import Report, View
-from shuffledp.protocols.results import HistogramResult
+from shuffledp.protocols.results import HistogramResult, whole_intervals
 
 Label = str | int
 BESIDE = "larger up + larger down"
@@ -248,17 +248,18 @@ class HistogramProtocol(Protocol[HistogramResult]):
         joint = (1 - confidence) / len(sums)
         if all(group.independent for group in self.cell_groups):
             joint = -np.expm1(np.log(confidence) / len(sums))
-        # estimates are not whole numbers: intervals extend to the next ones
-        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
-        low, high = self._ends(view.users, sums, 1 - confidence)
-        joint_low, joint_high = self._ends(view.users, sums, float(joint))
+        low, high, joint_low, joint_high = (
+            end
+            for outside in (1 - confidence, float(joint))
+            for end in whole_intervals(values, *self._ends(view.users, sums, outside))
+        )
         return HistogramResult(
             labels=self.labels,
             values=values,
-            low=np.minimum(low, below),
-            high=np.maximum(high, above),
-            joint_low=np.minimum(joint_low, below),
-            joint_high=np.maximum(joint_high, above),
+            low=low,
+            high=high,
+            joint_low=joint_low,
+            joint_high=joint_high,
             confidence=confidence,
             rmse=self._rmse_of(view.users, values),
             epsilon=self.epsilon,
@@ -318,8 +319,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "cell": self.cell.to_dict(),
             "labels": self._written_labels(),
             "other": self.other,

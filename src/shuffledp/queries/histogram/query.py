@@ -323,10 +323,8 @@ class FilteredHistogramQuery(HistogramQuery):
         return super().for_planning().changed(shown=())
 
     def finish(self, result: HistogramResult) -> HistogramResult:
-        places = [place for place in range(len(result.labels)) if place != len(self._named) - 1]
-        names = ("values", "low", "high", "joint_low", "joint_high")
-        parts = {name: getattr(result, name)[places] for name in names}
-        return replace(result, labels=self.shown, **parts)
+        kept = np.delete(np.arange(result.size), len(self._named) - 1)
+        return result.at(kept, labels=self.shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,8 +429,7 @@ class CrosstabQuery(Query[HistogramResult]):
 
     def finish(self, result: HistogramResult) -> HistogramResult:
         if self.one_more:
-            names = ("labels", "values", "low", "high", "joint_low", "joint_high")
-            result = replace(result, **{name: getattr(result, name)[:-1] for name in names})
+            result = result.at(np.arange(self.combinations))
         assert result.certificate is not None
         cell = cell_from_dict(result.certificate["protocol"]["cell"])
         zero, one = (cell.variance_at(1, value, value) for value in (0, 1))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import Cell, Counts
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.frames import data_frame
-from shuffledp.protocols.results import HistogramResult
+from shuffledp.protocols.results import HistogramResult, whole_intervals
 from shuffledp.queries.histogram.protocol import Label
 
 Floats = NDArray[np.float64]
@@ -102,10 +102,8 @@ class CrosstabResult(HistogramResult):
         """The intervals of true counts for sums of `merged` cells, as in `Cell.intervals`."""
         zero, one = self.cell.estimates(np.array([0, 1]), merged * self.reports)
         sums = np.rint((values - zero) / (one - zero)).astype(np.int64)
-        low, high = self.cell.intervals_of_sum(merged, self.reports, sums, outside)
-        # estimates are not whole numbers: intervals extend to the next ones
-        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
-        return np.minimum(low, below), np.maximum(high, above)
+        ends = self.cell.intervals_of_sum(merged, self.reports, sums, outside)
+        return whole_intervals(values, *ends)
 
     def _reach(self, merged: int) -> float:
         """Half the width of an interval of a sum of `merged` cells, in standard deviations."""
@@ -161,10 +159,7 @@ class CrosstabResult(HistogramResult):
         columns: dict[str, list[Any]] = {
             name: [one[place] for one in combinations] for place, name in enumerate(self.by)
         }
-        columns |= {"estimate": self.values.tolist(), "clipped": self.clipped.tolist()}
-        for name in ("low", "high", "joint_low", "joint_high"):
-            columns[name] = getattr(self, name).tolist()
-        return data_frame(columns, backend)
+        return data_frame(columns | self._columns(), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as a JSON object, with the labels of each column for every count."""

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp.cells.base import Copies, Counts, IndependentCell, Values, independent_cell
 from shuffledp.cells.registry import cell_from_dict
@@ -70,12 +69,6 @@ class IntegerSumProtocol(Protocol[Estimate]):
     def group_tallies(self, tally: Counts) -> Iterable[Counts]:
         yield tally
 
-    def randomize_each(
-        self, values: NDArray[Any], entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """Every user's report: how many +1 and −1 each of them sends."""
-        return self.cell.randomize_each(self.encode(values), entropy)
-
     def result_of(self, view: View, confidence: float) -> Estimate:
         """The unbiased estimate with its exact interval."""
         plus, minus = int(view.plus[0]), int(view.minus[0])
@@ -117,7 +110,7 @@ class IntegerSumProtocol(Protocol[Estimate]):
         return self.cell.error_range(users, users * self.cell.largest, outside)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"query": self.query, "epsilon": str(self.epsilon), "cell": self.cell.to_dict()}
+        return {**super().to_dict(), "cell": self.cell.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Annotated
 
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS, clamped
@@ -24,7 +20,7 @@ from shuffledp.queries.base import (
     query,
 )
 from shuffledp.queries.by_group.groups import GroupsBy
-from shuffledp.queries.by_group.query import GroupableQuery
+from shuffledp.queries.by_group.query import SumQuery
 from shuffledp.queries.calls import call_by_group
 from shuffledp.queries.integer_sum.planner import plan_integer_sum
 from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
@@ -46,7 +42,7 @@ from shuffledp.queries.records import ESTIMATE, one_cell
         secret="you have a particular number",
     ),
 )
-class IntegerSumQuery(GroupableQuery):
+class IntegerSumQuery(SumQuery):
     """The sum of a column of whole numbers 0, 1, …, `largest`.
 
     Each row is one user. The estimate is unbiased and ε-differentially private in the shuffle
@@ -90,23 +86,6 @@ class IntegerSumQuery(GroupableQuery):
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
-    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        return np.where(kept, values, 0)
-
-    @property
-    def filtered_value(self) -> int:
-        return 0
-
-    def for_planning(self) -> Self:
-        return super().for_planning().changed(clamp=False)
-
-    @property
-    def adds_up(self) -> bool:
-        return True
-
-    def of_sums(self) -> IntegerSumQuery:
-        return replace(self, clamp=True)
-
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("truth", "whole"):
             raise ValueOutOfRange(
@@ -123,9 +102,6 @@ class IntegerSumQuery(GroupableQuery):
     def finish(self, result: Estimate) -> Estimate:
         # another protocol calls it a real sum
         return replace(result, query=self.name, clamped=self.clamp)
-
-    def truth(self, values: Values) -> list[float]:
-        return [math.fsum(values.tolist())]
 
     def step(self) -> Fraction:
         return Fraction(self.largest)

@@ -374,8 +374,7 @@ class RealSumProtocol(Protocol[Estimate]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "low": str(self.low),
             "high": str(self.high),
             "digits": [cell.to_dict() for cell in self.digits],

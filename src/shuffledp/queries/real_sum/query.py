@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from shuffledp.queries.base import (
     query,
 )
 from shuffledp.queries.by_group.groups import Groups, GroupsBy
-from shuffledp.queries.by_group.query import KEPT, ByGroupQuery, GroupableQuery
+from shuffledp.queries.by_group.query import KEPT, ByGroupQuery, SumQuery
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.calls import call_by_group
 from shuffledp.queries.checks import check_numbers
@@ -70,7 +70,7 @@ Bounds = tuple[ExactNumber, ExactNumber]
         secret="you have a particular number",
     ),
 )
-class RealSumQuery(GroupableQuery):
+class RealSumQuery(SumQuery):
     """The sum of a column of real values within `bounds`.
 
     Each row is one user. The estimate is unbiased and ε-differentially private in the shuffle
@@ -112,16 +112,6 @@ class RealSumQuery(GroupableQuery):
     def make_plan(self, users: int) -> Plan[Estimate]:
         return plan_real_sum(users, self.epsilon, bounds=self.bounds, **self.targets())
 
-    def for_planning(self) -> Self:
-        return super().for_planning().changed(clamp=False)
-
-    @property
-    def adds_up(self) -> bool:
-        return True
-
-    def of_sums(self) -> RealSumQuery:
-        return replace(self, clamp=True)
-
     def check_column(self, holds: ColumnType) -> None:
         check_numbers(holds)
 
@@ -133,11 +123,7 @@ class RealSumQuery(GroupableQuery):
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
         reals_within(values[kept], *self.exact_bounds)  # of_filtered may have wider bounds
-        return np.where(kept, values, 0)
-
-    @property
-    def filtered_value(self) -> int:
-        return 0
+        return super().filtered(values, kept)
 
     @property
     def kept_bounds(self) -> KeptBounds:
@@ -147,9 +133,6 @@ class RealSumQuery(GroupableQuery):
         """Excluded rows count as 0, which must be within the bounds."""
         low, high = self.exact_bounds
         return self.changed(where=None, bounds=(min(low, 0), max(high, 0)))
-
-    def truth(self, values: Values) -> list[float]:
-        return [math.fsum(values.tolist())]
 
     def step(self) -> Fraction:
         low, high = self.exact_bounds
