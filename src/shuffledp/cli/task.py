@@ -462,11 +462,9 @@ def _task_id(args: argparse.Namespace) -> str:
 
 
 def _call(args: argparse.Namespace, method: str, path: str, **content: Any) -> dict[str, Any]:
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask
 
-    url = f"{args.server.rstrip('/')}{path}"
-    return answer_json(call(method, url, given_token(args, "operator"), **content))
+    return ask(args.server, path, given_token(args, "operator"), method=method, **content)
 
 
 def add_log(actions: Commands) -> None:

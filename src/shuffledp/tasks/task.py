@@ -52,6 +52,20 @@ BATCH_ORDERS = ("canonical", "uniform")
 LATEST_SECOND = 253_402_300_799
 """The end of the year 9999."""
 MOST_TASK_BYTES = 8 << 20
+AS_WRITTEN = (
+    "name",
+    "question",
+    "shuffler",
+    "not_before",
+    "expires",
+    "certificate",
+    "report_size",
+    "padding",
+    "order",
+    "repeat",
+    "publish_noise",
+)
+"""Fields that are the same in a `Task` and in its JSON."""
 OPERATOR = Text(200, 1, ONE_LINE)
 TASK = Record(
     {
@@ -210,20 +224,10 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """The task as a JSON object without floats, so that its text is unique."""
         return {
+            **{name: getattr(self, name) for name in AS_WRITTEN},
             "format": TASK_FORMAT,
-            "name": self.name,
-            "question": self.question,
             "operators": asdict(self.operators),
-            "shuffler": self.shuffler,
-            "not_before": self.not_before,
-            "expires": self.expires,
-            "certificate": self.certificate,
-            "report_size": self.report_size,
-            "padding": self.padding,
             "batch": asdict(self.batch),
-            "order": self.order,
-            "repeat": self.repeat,
-            "publish_noise": self.publish_noise,
             "suite": SUITE_NAME,
             "analyzer_key": self.key.to_dict(),
             **({} if self.issuer is None else {"issuer": self.issuer.to_dict()}),
@@ -391,20 +395,10 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
     data = _checked_json(text)
     try:
         task = Task(
-            name=data["name"],
-            question=data["question"],
+            **{name: data[name] for name in AS_WRITTEN},
             operators=Operators(**data["operators"]),
-            shuffler=data["shuffler"],
-            not_before=data["not_before"],
-            expires=data["expires"],
-            certificate=data["certificate"],
-            report_size=data["report_size"],
-            padding=data["padding"],
             batch=BatchRule(**data["batch"]),
             key=PublicKey.from_dict(data["analyzer_key"]),
-            order=data["order"],
-            repeat=data["repeat"],
-            publish_noise=data["publish_noise"],
             issuer=TokenIssuer.from_dict(data["issuer"]) if "issuer" in data else None,
             gateway=GatewayKey.from_hex(data["gateway"]) if "gateway" in data else None,
             series=Series(**data["series"]) if "series" in data else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shuffledp.documents.schema import JsonSchema
+from shuffledp.service.http.bodies import LONGEST_REASON
 from shuffledp.service.http.operations import (
     BATCH_NAME,
     COUNT,
@@ -24,7 +25,6 @@ from shuffledp.service.http.operations import (
     one_of,
     post,
 )
-from shuffledp.service.http.reasons import LONGEST_REASON
 from shuffledp.tasks.keys import KEY_STATES, PUBLIC_KEY
 from shuffledp.tasks.log import HEAD, PATH
 from shuffledp.tasks.results import PUBLISHED

@@ -17,8 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from shuffledp.service.answers import bounded_request_async
-from shuffledp.service.http.arriving import Arriving
-from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.bodies import Arriving, read_body
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log

@@ -11,8 +11,7 @@ from starlette.types import Receive
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.access import bearer
-from shuffledp.service.http.arriving import Arriving
-from shuffledp.service.http.bodies import declared_length, next_part, rest_of_body
+from shuffledp.service.http.bodies import Arriving, declared_length, next_part, rest_of_body
 from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.http.rates import Rate
