@@ -205,11 +205,20 @@ def run_demo(
 ) -> dict[str, Any]:
     """Runs everything once and cleans up; returns the result and the truth. `more` names
     further servers to run."""
-    folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
+    with (
+        scratch_folder("shuffledp-demo-", say, keep) as folder,
+        local_servers(folder, more=more) as servers,
+    ):
+        servers.introduce(say)
+        return _one_round(servers, users, epsilon, say)
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str, say: Say, keep: bool) -> Iterator[Path]:
+    """A folder that is removed in the end, unless it is to be kept."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        with local_servers(folder, more=more) as servers:
-            servers.introduce(say)
-            return _one_round(servers, users, epsilon, say)
+        yield folder
     finally:
         if keep:
             say(f"everything is kept in {folder}")

@@ -227,21 +227,21 @@ class ReplayMemory:
         write_whole(self.folder / MEMORY_FILE, json.dumps(data), durable=True)
 
 
-def merge_runs(runs: list[Path], target: Path, page: int = MERGE_PAGE) -> int:
+def merge_runs(runs: list[Path], target: Path) -> int:
     """Writes the entries of sorted files, sorted, to one file that is on disk on return; returns
-    how many there are. About `page` entries of each file are in memory at a time."""
+    how many there are."""
     total = 0
     with open(target, "wb") as out:
-        for entries in merged([_pages(run, page) for run in runs], lambda entries: entries):
+        for entries in merged([_pages(run) for run in runs], lambda entries: entries):
             out.write(np.sort(entries).tobytes())
             total += len(entries)
     sync(target)
     return total
 
 
-def _pages(run: Path, page: int) -> Iterator[Texts]:
-    """The entries of a file, `page` at a time."""
+def _pages(run: Path) -> Iterator[Texts]:
+    """The entries of a file, `MERGE_PAGE` at a time."""
     if run.stat().st_size:
         file = np.memmap(run, f"S{KEPT_KEY_BYTES}", "r")
-        for start in range(0, len(file), page):
-            yield file[start : start + page]
+        for start in range(0, len(file), MERGE_PAGE):
+            yield file[start : start + MERGE_PAGE]

@@ -327,15 +327,14 @@ class Task:
             )
         canonical_text(self.to_dict())
 
-    def check_time(self, now: float, allowance: int = 0) -> None:
-        """Raises `TaskNotNow` unless the task is valid at this time, give or take `allowance`
-        seconds."""
-        if now < self.not_before - allowance:
+    def check_time(self, now: float) -> None:
+        """Raises `TaskNotNow` unless the task is valid at this time."""
+        if now < self.not_before:
             raise TaskNotNow(
                 "task-early",
                 "This task is not valid yet; answer it later, and check this device's clock.",
             )
-        if now >= self.expires + allowance:
+        if now >= self.expires:
             raise TaskNotNow(
                 "task-expired",
                 "This task has expired and takes no more answers; ask the collector for its "

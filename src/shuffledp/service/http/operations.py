@@ -8,17 +8,18 @@ servers in the tests with these descriptions.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from shuffledp.documents.schema import JsonSchema
-from shuffledp.service.http.problems import PROBLEM_TITLES
+from shuffledp.service.http.problems import PROBLEM_TITLES, exception_answers
 from shuffledp.version import __version__
 
 Problems = Mapping[int, tuple[str, ...]]
@@ -296,6 +297,13 @@ GET_TASK = Operation(
     answers={200: TASK_CONTENT, 304: EMPTY},
     problems=NEEDS_TASK,
 )
+
+
+def application(served: Sequence[Served]) -> Starlette:
+    """An application with these routes, which answers every error as a problem."""
+    app = Starlette(routes=[one.route() for one in served], exception_handlers=exception_answers())
+    app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+    return app
 
 
 def openapi_document(name: str, about: str, operations: list[Operation]) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log, plain_reason
 from shuffledp.service.http.metrics import CONTENT_TYPE_LATEST, Figure, Levels, Metrics
-from shuffledp.service.http.operations import Operation, Served
+from shuffledp.service.http.operations import Operation, Served, application
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.page import PAGE_HEADERS, SCRIPT, STYLE, render
-from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
@@ -180,26 +180,19 @@ class Role(ABC):
                 await self.stop()
 
         apart = bool(self.server_config.operators_listen)
-        app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
+        app = application([one for one in self._served() if not (apart and one.operation.inside)])
         app.router.lifespan_context = lifespan
         routed = self.address_rate.around(self.before_routes(app))
         return watched(self.origins.around(with_short_heads(routed)))
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""
-        app = self._routed(self._served())
+        app = application(self._served())
         app.state.for_operators = True
         return watched(with_short_heads(app))
 
     def _served(self) -> list[Served]:
         return [*self.own_routes(), *self._shared()]
-
-    @staticmethod
-    def _routed(served: list[Served]) -> Starlette:
-        routes = [one.route() for one in served]
-        app = Starlette(routes=routes, exception_handlers=exception_answers())
-        app.router.redirect_slashes = False  # a redirect would name the host that the client sent
-        return app
 
     def before_routes(self, app: ASGIApp) -> ASGIApp:
         """The application with what a role answers without going through its routes."""

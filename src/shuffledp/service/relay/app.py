@@ -28,11 +28,12 @@ from shuffledp.service.http.operations import (
     Content,
     Operation,
     Served,
+    application,
     get,
     post,
 )
 from shuffledp.service.http.origins import Origins
-from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.relay.config import RelayConfig
 
@@ -111,9 +112,8 @@ class Relay:
             async with self.running():
                 yield
 
-        routes = [one.route() for one in self.served()]
-        app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
-        app.router.redirect_slashes = False
+        app = application(self.served())
+        app.router.lifespan_context = lifespan
         return watched(self.origins.around(with_short_heads(self.address_rate.around(app))))
 
     async def answer_ready(self, _: Request) -> Response:

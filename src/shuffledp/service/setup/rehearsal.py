@@ -60,7 +60,7 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     return {"truth": truth, **found}
 
 
-def wait_until_ready(url: str, seconds: float = READY_SECONDS) -> None:
+def wait_until_ready(url: str) -> None:
     """Waits until a server is ready; raises `Unreachable` if it is not in time."""
 
     def ready() -> bool | None:
@@ -72,7 +72,7 @@ def wait_until_ready(url: str, seconds: float = READY_SECONDS) -> None:
             return None
 
     trouble = f"The server at {url} is not ready; start it, and look at its log."
-    waited(ready, seconds, PAUSE_SECONDS, trouble)
+    waited(ready, READY_SECONDS, PAUSE_SECONDS, trouble)
 
 
 def _task(folder: Folder, shuffler: dict[str, Any], analyzer: dict[str, Any]) -> Task:
@@ -120,12 +120,12 @@ def _send(folder: Folder, task: Task) -> int:
     return REHEARSAL_REPORTS // 2
 
 
-def enrol_for_rehearsal(folder: Folder, url: str, say: Say, seconds: float = READY_SECONDS) -> None:
+def enrol_for_rehearsal(folder: Folder, url: str, say: Say) -> None:
     """Enrols the collector's tokens for a rehearsal at this folder's shuffler, once. Each is for
     one report in total."""
     if not folder.to_enrol.exists():
         return
-    wait_until_ready(url, seconds)
+    wait_until_ready(url)
     hashes = folder.to_enrol.read_text("utf-8").split()
     token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
     folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice
