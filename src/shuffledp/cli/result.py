@@ -42,18 +42,17 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask, call
 
     if args.series is not None:
         run_series(args)
         return
     task_id = args.task if re.fullmatch(ID, args.task) else read_task(args.task).id.hex()
-    url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"
     if args.csv:
-        print(call("GET", f"{url}.csv").text, end="")
+        url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
+        print(call("GET", url).text, end="")
         return
-    answer = answer_json(call("GET", url))
+    answer = ask(args.analyzer, f"/tasks/{task_id}/results")
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
 
@@ -61,14 +60,12 @@ def run(args: argparse.Namespace) -> None:
 def run_series(args: argparse.Namespace) -> None:
     """Prints the results of a series by date, with their intervals."""
     from shuffledp.cli.task_series import read_series
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask
     from shuffledp.tasks.results import date_text, series_csv
 
     tasks = [] if re.fullmatch(ID, args.series) else read_series(args.series)
     series = tasks[0].series_id if tasks else args.series
-    url = f"{args.analyzer.rstrip('/')}/series/{series}/results"
-    members = answer_json(call("GET", url))["members"]
+    members = ask(args.analyzer, f"/series/{series}/results")["members"]
     if tasks and not {one["task"] for one in members} <= {task.id.hex() for task in tasks}:
         raise ParameterError(
             f"The analyzer has tasks of this series that are not in {args.series}; ask the "
