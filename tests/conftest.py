@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 from browsers import Browser, running_browser
+from quick_folders import quick_folder
 from tiers import OUTSIDE, TIERS, tier_of
 
 SPARK = "tests/engines/spark/"
@@ -42,7 +43,10 @@ _seconds: dict[str, dict[str, float]] = {}
 
 def pytest_configure() -> None:
     """Waits longer for answers: httpx2's five seconds are too few on a busy machine. All its calls
-    share the object that is the default of `timeout`."""
+    share the object that is the default of `timeout`. Folders of tests are in memory if there is
+    room: servers commit hundreds of times in a test and would wait for the disk."""
+    if folder := quick_folder():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
     inspect.signature(httpx2.get).parameters["timeout"].default.read = 60.0
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -15,6 +14,7 @@ from message_masses import message_masses
 from numpy.typing import NDArray
 from pooled_oracle import Instance, user_law
 from sparse_oracle import Vector, together, whole
+from view_draws import as_array, chi2, one_by_one
 
 from shuffledp import SeededEntropy
 from shuffledp.cells.bounded.cell import Direction
@@ -86,27 +86,7 @@ def exact_views(one: Instance, *codes: int | None) -> dict[Vector, float]:
     return {view: mass / total for view, mass in found.items()}
 
 
-def chi2(drawn: list[Vector], law: dict[Vector, float]) -> float:
-    """How far draws are from a law, in standard deviations of χ²; rare views are put together."""
-    size = len(drawn)
-    common = [view for view, chance in law.items() if chance * size >= 8]
-    expected = np.array([law[view] for view in common]) * size
-    counts = Counter(drawn)
-    seen = np.array([counts[view] for view in common], float)
-    rest, rest_seen = size - expected.sum(), size - seen.sum()
-    value = ((seen - expected) ** 2 / expected).sum() + (rest_seen - rest) ** 2 / max(rest, 1)
-    return float((value - len(common)) / math.sqrt(2 * len(common)))
-
-
 Draw = Callable[[PooledBuckets, list[int], SeededEntropy], Counts]
-
-
-def one_by_one(group: PooledBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:
-    return np.asarray(sum(group.randomize(code, entropy)[0] for code in codes))
-
-
-def as_array(group: PooledBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:
-    return group.randomize_total(np.array(codes), entropy)[0]
 
 
 def in_aggregate(group: PooledBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_checkers import REFUSED, accepted
+from both_checkers import accepted, package_accepts, second_accepts
+from rows import for_each
 from vector_entries import check_pooled
 
 from shuffledp import plan_histogram
 from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
 from shuffledp.cells.pooled.proof import prove
 from shuffledp.cells.registry import CELL, cell_from_dict
-from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
+from shuffledp.errors import InputError, ParameterError, PrivacyViolation
 
 F = Fraction
 Data = dict[str, Any]
@@ -24,32 +25,16 @@ ENTRIES = json.loads((Path(__file__).parents[2] / "vectors/pooled.json").read_te
 DRAWS = json.loads((Path(__file__).parents[2] / "vectors/pooled_draws.json").read_text("utf-8"))
 
 
-def package(entry: Data) -> bool:
-    """Whether the package accepts an entry."""
-    try:
-        CELL.check(entry["cell"], "cell")
-        cell = cell_from_dict(entry["cell"])
-        if not isinstance(cell, PooledCell):
-            return False
-        prove(cell, F(entry["up"]), F(entry["down"]))
-    except (CertificateError, InputError):
-        return False
-    told = (entry["users"], entry["buckets"], entry["most_messages"])
-    return (cell.users, cell.buckets, PooledBuckets(cell=cell).most_messages) == told
-
-
-def second(entry: Data) -> bool:
-    """Whether the second program accepts an entry."""
-    try:
-        check_pooled(entry)
-    except REFUSED:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["name"] for entry in ENTRIES])
+@for_each(ENTRIES, lambda entry: entry["name"])
 def test_both_programs_say_what_the_vectors_say(entry: Data) -> None:
-    assert package(entry) is second(entry) is entry["holds"]
+    def proved(cell: Any) -> int:
+        if not isinstance(cell, PooledCell):
+            raise InputError("The cell is of another kind.")
+        prove(cell, F(entry["up"]), F(entry["down"]))
+        return PooledBuckets(cell=cell).most_messages
+
+    first, second = package_accepts(entry, proved), second_accepts(check_pooled, entry)
+    assert first is second is entry["holds"]
 
 
 def test_the_vectors_hold_every_attack() -> None:

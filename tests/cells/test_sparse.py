@@ -11,6 +11,7 @@ import pytest
 from message_masses import exact_masses
 from numpy.typing import NDArray
 from sparse_oracle import Instance, Vector, together, user_law, whole
+from view_draws import as_array, chi2, one_by_one
 
 from shuffledp import SeededEntropy
 from shuffledp.cells.sparse.cell import NO_VALUE, SparseBuckets, SparseCell
@@ -47,26 +48,7 @@ def exact_views(cell: SparseCell, codes: list[int]) -> dict[Vector, float]:
     return {view: mass / total for view, mass in found.items()}
 
 
-def chi2(drawn: list[Vector], law: dict[Vector, float]) -> float:
-    """How far draws are from a law, in standard deviations of χ²; rare views are put together."""
-    size = len(drawn)
-    common = [view for view, chance in law.items() if chance * size >= 8]
-    expected = np.array([law[view] for view in common]) * size
-    seen = np.array([drawn.count(view) for view in common], float)
-    rest, rest_seen = size - expected.sum(), size - seen.sum()
-    value = ((seen - expected) ** 2 / expected).sum() + (rest_seen - rest) ** 2 / max(rest, 1)
-    return float((value - len(common)) / math.sqrt(2 * len(common)))
-
-
 Draw = Callable[[SparseBuckets, list[int], SeededEntropy], Counts]
-
-
-def one_by_one(group: SparseBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:
-    return np.asarray(sum(group.randomize(code, entropy)[0] for code in codes))
-
-
-def as_array(group: SparseBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:
-    return group.randomize_total(np.array(codes), entropy)[0]
 
 
 def in_aggregate(group: SparseBuckets, codes: list[int], entropy: SeededEntropy) -> Counts:

@@ -20,6 +20,7 @@ from shuffledp.service.tokens import EACH_PREFIX, new_token
 from shuffledp.tasks.blind_rsa import BlindPrivateKey
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
 from shuffledp.tasks.tokens import REQUEST_BYTES, TokenRequest, task_challenge
 
 STORE = {"url": ""}
@@ -40,6 +41,23 @@ async def everything(folder: Path, **settings: Any) -> AsyncIterator[IssuerParty
     trio = Trio(folder)
     async with trio.running(), IssuerParty(trio, STORE["url"], **settings).running() as party:
         yield party
+
+
+@contextlib.asynccontextmanager
+async def registered(
+    folder: Path, attested: bool = False, **settings: Any
+) -> AsyncIterator[tuple[IssuerParty, Task]]:
+    """Everything, with a task that all servers know."""
+    async with everything(folder, **settings) as party:
+        task = party.task(attested=attested)
+        await party.register(task)
+        yield party, task
+
+
+def request_of(task: Task) -> bytes:
+    """A fresh request for a token of a task."""
+    assert task.issuer is not None
+    return TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
 
 
 async def all_stored(party: IssuerParty) -> bytes:
@@ -67,9 +85,7 @@ def test_an_issuer_has_no_key_to_sign_tasks(tmp_path: Path) -> None:
 
 def test_a_whole_batch_with_one_time_tokens(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             secrets = await party.enrol(USERS)
             for user, secret in enumerate(secrets):
                 async with party.device(task, secret, f"device{user}") as device:
@@ -105,9 +121,7 @@ async def enrolments_are_unknown_at_the_shuffler(party: IssuerParty, secrets: li
 
 def test_a_retry_counts_once_and_another_report_not_at_all(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             (secret,) = await party.enrol()
             token = (await party.token(task, secret)).text
             body = encrypt_report(task, 1)
@@ -128,13 +142,11 @@ def test_one_request_per_enrolment_and_task_is_answered_however_often(tmp_path: 
                 await party.register(task)
             (secret,) = await party.enrol()
             for task in (first, second):
-                assert task.issuer is not None
-                request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+                request = request_of(task)
                 answers = [await party.ask(task, secret, request) for _ in range(2)]
                 assert {answer.status_code for answer in answers} == {200}
                 assert answers[0].content == answers[1].content
-                fresh = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
-                refused = await party.ask(task, secret, fresh)
+                refused = await party.ask(task, secret, request_of(task))
                 assert (refused.status_code, code(refused)) == (409, "token-issued")
 
     asyncio.run(run())
@@ -143,14 +155,11 @@ def test_one_request_per_enrolment_and_task_is_answered_however_often(tmp_path: 
 @pytest.mark.attack("one enrolment that asks many times at once")
 def test_many_concurrent_requests_of_one_enrolment_get_one_token(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
-            assert task.issuer is not None
+        async with registered(tmp_path) as (party, task):
             (secret,) = await party.enrol()
-            requests = [TokenRequest.make(task.issuer.key, task_challenge(task)) for _ in range(8)]
+            requests = [request_of(task) for _ in range(8)]
             answers = await asyncio.gather(
-                *(party.ask(task, secret, request.to_bytes()) for request in requests)
+                *(party.ask(task, secret, request) for request in requests)
             )
             assert sorted(answer.status_code for answer in answers) == [200] + 7 * [409]
 
@@ -169,15 +178,12 @@ def test_a_request_that_is_refused_is_not_signed(
         return sign(key, blinded)
 
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
-            assert task.issuer is not None
+        async with registered(tmp_path) as (party, task):
             (secret,) = await party.enrol()
             monkeypatch.setattr(BlindPrivateKey, "sign", counting)
             codes = []
             for _ in range(5):
-                request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+                request = request_of(task)
                 codes.append((await party.ask(task, secret, request)).status_code)
             assert codes == [200, 409, 409, 409, 409] and len(signed) == 1
             malformed = request[:3] + b"\xff" * (len(request) - 3)  # above the modulus
@@ -192,9 +198,7 @@ def test_a_device_asks_again_with_the_same_request(tmp_path: Path) -> None:
     """Whatever is lost on the way: the answer of the issuer, or the program itself."""
 
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             (secret,) = await party.enrol()
             lost = Losing(party.transport)
             async with party.device(task, secret, issuer=lost, attempts=1) as device:
@@ -227,9 +231,7 @@ class Losing(httpx2.AsyncBaseTransport):
 
 def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             wrong = httpx2.MockTransport(lambda _: httpx2.Response(200, content=bytes(256)))
             (secret,) = await party.enrol()
             async with party.device(task, secret, issuer=wrong) as device:
@@ -242,9 +244,7 @@ def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
 
 def test_who_is_not_enrolled_gets_no_token(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             answer = await party.client.post(f"/tasks/{task.id.hex()}/tokens", content=bytes(259))
             assert answer.status_code == 401
             async with party.device(task, "each-nobody") as device:
@@ -256,9 +256,7 @@ def test_who_is_not_enrolled_gets_no_token(tmp_path: Path) -> None:
 
 def test_other_requests_are_refused_and_cost_nothing(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             (secret,) = await party.enrol()
             (late,) = await party.enrol()
             for body in (b"", bytes(258), bytes(259), b"\x00\x02" + bytes(257)):
@@ -280,9 +278,7 @@ def test_other_requests_are_refused_and_cost_nothing(tmp_path: Path) -> None:
 @pytest.mark.attack("two tasks with one issuer key, to use two tokens in one")
 def test_an_issuer_key_belongs_to_one_task(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path) as party:
-            task = party.task()
-            await party.register(task)
+        async with registered(tmp_path) as (party, task):
             assert (await party.put(task)).status_code == 200
             twin = party.trio.task("twin", issuer=task.issuer)
             answer = await party.put(twin)
@@ -343,9 +339,7 @@ async def attest(party: IssuerParty, evidence: str) -> tuple[str, httpx2.Respons
 
 def test_attested_enrolments_alone_answer_a_task_that_asks_for_them(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path, attest=attest_command(tmp_path)) as party:
-            task = party.task(attested=True)
-            await party.register(task)
+        async with registered(tmp_path, True, attest=attest_command(tmp_path)) as (party, task):
             (plain,) = await party.enrol()
             refused = await party.ask(task, plain, bytes(259))
             assert (refused.status_code, code(refused)) == (403, "not-attested")
@@ -365,16 +359,12 @@ def test_attested_enrolments_alone_answer_a_task_that_asks_for_them(tmp_path: Pa
 @pytest.mark.attack("one person with many enrolments, where they are attested")
 def test_one_person_with_many_enrolments_gets_one_token(tmp_path: Path) -> None:
     async def run() -> None:
-        async with everything(tmp_path, attest=attest_command(tmp_path)) as party:
-            task = party.task(attested=True)
-            await party.register(task)
+        async with registered(tmp_path, True, attest=attest_command(tmp_path)) as (party, task):
             first, _ = await attest(party, "good Ada")
             again, _ = await attest(party, "good Ada")
             other, _ = await attest(party, "good Ben")
             assert (await party.token(task, first)).text
-            assert task.issuer is not None
-            request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
-            refused = await party.ask(task, again, request)
+            refused = await party.ask(task, again, request_of(task))
             assert (refused.status_code, code(refused)) == (409, "token-issued")
             assert (await party.token(task, other)).text
             taken = await party.client.post(

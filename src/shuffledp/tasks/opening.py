@@ -19,6 +19,7 @@ from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.tasks.encryption import open_all
 from shuffledp.tasks.ordering import Rows
+from shuffledp.tasks.processes import quick_start
 from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES
 
 CHUNK_MESSAGES = 2048
@@ -136,8 +137,9 @@ def open_chunk(data: bytes, secret: bytes, info: bytes, allowed: AllowedNumbers)
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
     """A pool of `workers` processes; 0 means one per core."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers or None, mp_context=context, initializer=_end_with_parent)
+    return ProcessPoolExecutor(
+        workers or None, mp_context=quick_start(), initializer=_end_with_parent
+    )
 
 
 def _end_with_parent() -> None:

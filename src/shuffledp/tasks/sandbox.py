@@ -8,15 +8,14 @@ requests, and kills that process when it needs too much.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
 
 from shuffledp.errors import ShuffleDPError, TooCostly
 from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.processes import quick_start
 from shuffledp.tasks.task import task_from_json
 
 LOOK_SECONDS = 0.05
@@ -45,7 +44,7 @@ def check_task(
     with the reason if it did not, `TooCostly` if a limit was reached first, and `InterruptedError`
     soon after `stop` returns True. The process has ended when this returns.
     """
-    context = _context()
+    context = quick_start()
     ours, theirs = context.Pipe()
     process = context.Process(
         target=_run, args=(theirs, text, expected_id, limits), daemon=True, name="task check"
@@ -68,16 +67,6 @@ def check_task(
         ours.close()
     if kind != "verified":
         raise TaskError(reason)
-
-
-def _context() -> Any:
-    """How the other process is started: forked from a preloaded server in milliseconds where the
-    system can fork, from scratch elsewhere (Windows)."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
 
 
 def _receive(pipe: Connection, seconds: float, stop: Callable[[], bool]) -> tuple[str, str]:
