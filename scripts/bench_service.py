@@ -20,8 +20,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from bench_intake import bench_intake, database, enrolled, new_task, post_head, say
@@ -168,7 +169,8 @@ def whole_way(servers: Servers, postgres: int, folder: Path, args: argparse.Name
     stored = time.perf_counter()
     say("stored durably", f"{stored - begin:.0f} s, {reports / (stored - begin):,.0f} per second")
     most = dict.fromkeys((shuffler, analyzer), 0.0)
-    delivered, found = 0.0, []
+    delivered = 0.0
+    found: Sequence[dict[str, Any]] = ()
     while not found:
         if time.perf_counter() - stored > LONGEST_BATCH_SECONDS:
             raise SystemExit("The analyzer published no result; was the batch held?")
