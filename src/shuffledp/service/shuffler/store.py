@@ -24,11 +24,6 @@ LEASE_SECONDS = 60
 PAGE_REPORTS = 512
 FINISHED = "('deleted', 'discarded')"
 COLUMNS = "task, number, id, state, reports, top_up_messages, noise_shares, digest, folder, tries"
-PAGE_KEYS: dict[str, tuple[str, int | bytes]] = {
-    "postgresql": ("name", b""),
-    "sqlite": ("rowid", 0),
-}
-"""The column for reading the reports of a batch page by page, and a value before the first."""
 OLDER = "the store is older than a delivery, so it is not known who has answered; make a new task"
 
 
@@ -188,12 +183,11 @@ class ShufflerStore:
             raise StorageUnavailable("The store does not have all reports of this batch.")
 
     async def _pages(self, batch: Batch) -> AsyncIterator[list[Row]]:
-        last: int | bytes
-        column, last = PAGE_KEYS["postgresql" if self.database.shared else "sqlite"]
+        last = 0
         while True:
             rows = await self.database.rows(
-                f"SELECT {column}, name, messages FROM reports WHERE task = $1 AND batch = $2 "
-                f"AND {column} > $3 ORDER BY {column} LIMIT {PAGE_REPORTS}",
+                "SELECT rowid, name, messages FROM reports WHERE task = $1 AND batch = $2 "
+                f"AND rowid > $3 ORDER BY rowid LIMIT {PAGE_REPORTS}",
                 batch.task,
                 batch.number,
                 last,
@@ -219,10 +213,9 @@ class ShufflerStore:
         batch.state = "deleted"
 
     async def _delete_reports(self, task: int, number: int) -> None:
-        key = "name" if self.database.shared else "rowid"
         await self.database.delete(
             "reports",
-            ("task", "batch", key) if self.database.shared else (key,),
+            ("task", "batch", "rowid"),
             "task = $1 AND batch = $2",
             task,
             number,

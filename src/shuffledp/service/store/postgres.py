@@ -24,7 +24,8 @@ except ImportError:
 SCHEMA_WORDS = {
     "BYTES": "BYTEA",
     "KEYED": "",
-    "REPORTS_KEY": ", PRIMARY KEY (task, batch, name)",
+    # In order of arrival, so that new entries of the index lie side by side.
+    "REPORTS_KEY": ", rowid BIGINT GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (task, batch, rowid)",
     # Ciphertexts do not compress, and most reports fit into a page.
     "REPORTS_STORAGE": "ALTER TABLE reports ALTER COLUMN messages SET STORAGE EXTERNAL; "
     "ALTER TABLE reports SET (toast_tuple_target = 8160)",
