@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
@@ -17,7 +17,7 @@ from shuffledp.service.http.problems import Problem
 LENGTH_TEXT = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
-def declared_length(headers: Headers, need: int) -> int:
+def declared_length(headers: Mapping[str, str], need: int) -> int:
     """The length that a request declares; a 411 if it declares none."""
     length = headers.get("content-length", "")
     if not LENGTH_TEXT.fullmatch(length):

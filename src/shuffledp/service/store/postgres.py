@@ -51,6 +51,7 @@ SESSION_SETTINGS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",  # so each statement is planned once
     # If the network is cut, or a process hangs in a transaction, the server must end the session
     # soon: others wait for its locks.
     "tcp_keepalives_idle": "30",
