@@ -18,7 +18,7 @@ from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
-from shuffledp.service.store.database import Database, Row, Transaction
+from shuffledp.service.store.database import PAGE_ROWS, Database, Row, Transaction
 
 LEASE_SECONDS = 60
 PAGE_REPORTS = 512
@@ -213,13 +213,15 @@ class ShufflerStore:
         batch.state = "deleted"
 
     async def _delete_reports(self, task: int, number: int) -> None:
-        await self.database.delete(
-            "reports",
-            ("task", "batch", "rowid"),
-            "task = $1 AND batch = $2",
-            task,
-            number,
-        )
+        reports = "FROM reports WHERE task = $1 AND batch = $2"
+        page = f"SELECT rowid {reports} ORDER BY rowid LIMIT {PAGE_ROWS}"
+        while True:
+            ((last,),) = await self.database.rows(
+                f"SELECT MAX(rowid) FROM ({page}) AS page", task, number
+            )
+            if last is None:
+                return
+            await self.database.rows(f"DELETE {reports} AND rowid <= $3", task, number, last)
 
     # bringing the store and the keys together
 

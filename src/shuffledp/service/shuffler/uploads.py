@@ -99,7 +99,9 @@ class Uploads:
         except Exception as error:
             return await answer_fault(None, error)
 
-    async def _upload(self, entry: RegisteredTask, headers: Mapping[str, str], receive: Receive) -> Verdict:
+    async def _upload(
+        self, entry: RegisteredTask, headers: Mapping[str, str], receive: Receive
+    ) -> Verdict:
         holder = admission(entry, bearer(headers))
         self._token_rate.check(holder.token)
         upload = await self._read(entry, holder, headers, receive)
