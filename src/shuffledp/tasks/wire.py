@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,7 @@ REPORT_ID_PART = slice(_BEFORE_REPORT_ID, _BEFORE_REPORT_ID + REPORT_ID_BYTES)
 """The bytes of a report that contain its id."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Upload:
+class Upload(NamedTuple):
     """One report as the shuffler gets it."""
 
     task_id: bytes

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.tokens import token_hash
 
 
-def bearer(headers: Headers) -> str:
+def bearer(headers: Mapping[str, str]) -> str:
     """The token that a request carries."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:

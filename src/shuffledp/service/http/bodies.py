@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
@@ -54,7 +53,7 @@ class Arriving:
             self._bytes -= mine
 
 
-def declared_length(headers: Headers, need: int) -> int:
+def declared_length(headers: Mapping[str, str], need: int) -> int:
     """The length that a request declares; a 411 if it declares none."""
     length = headers.get("content-length", "")
     if not LENGTH_TEXT.fullmatch(length):

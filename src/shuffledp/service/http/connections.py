@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -209,7 +210,7 @@ def with_short_heads(app: ASGIApp) -> ASGIApp:
 
 def _problem(scope: Scope) -> Problem | None:
     headers = scope["headers"]
-    size = sum(len(name) + len(value) for name, value in headers)
+    size = sum(map(len, chain.from_iterable(headers)))
     if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_URL_BYTES:
         return LONG_URL
     if len(headers) > MOST_HEADERS or size > MOST_HEADER_BYTES:
@@ -219,8 +220,6 @@ def _problem(scope: Scope) -> Problem | None:
 
 def _declares(scope: Scope) -> tuple[bool, bool]:
     """Whether a request says that it has a body, and whether it offers another protocol."""
-    has_body = upgrade = False
-    for name, value in scope["headers"]:
-        has_body |= name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        upgrade |= name == b"upgrade"
-    return has_body, upgrade
+    given = dict(scope["headers"])  # the parser refuses a second Content-Length
+    has_body = given.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in given
+    return has_body, b"upgrade" in given

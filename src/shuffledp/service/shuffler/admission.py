@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask
@@ -13,8 +13,7 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.tokens import TaskToken, task_challenge
 
 
-@dataclass(frozen=True)
-class Admission:
+class Admission(NamedTuple):
     """What the shuffler knows about the token of an upload."""
 
     token: bytes

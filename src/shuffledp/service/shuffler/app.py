@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx2
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -256,7 +255,11 @@ class Shuffler(Role):
         async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
             found = scope["type"] == "http" and UPLOAD_PATH.fullmatch(scope["path"])
             if found and scope["method"] == "POST":
-                answer = await self.uploads.answer(found[1], Headers(scope=scope), receive)
+                headers = {
+                    name.decode("latin-1"): value.decode("latin-1")
+                    for name, value in reversed(scope["headers"])  # of equal names, the first
+                }
+                answer = await self.uploads.answer(found[1], headers, receive)
                 await answer(scope, receive, send)
             else:
                 await app(scope, receive, send)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from typing import NamedTuple
 
 from shuffledp.service.store.database import Row
 
@@ -26,8 +25,7 @@ class Verdict(Enum):
     KEY_RETIRED = "key-retired"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arrival:
+class Arrival(NamedTuple):
     """An upload that follows the layout; the store decides whether it counts."""
 
     task: int
@@ -43,7 +41,7 @@ class Arrival:
     """Whether the token was shown to be valid by its signature, so that none needs to be
     enrolled."""
 
-    @cached_property
+    @property
     def checksum(self) -> int:
         """Distinguishes a retry of the same bytes from another report with the same id. A client
         that makes two reports of one id with the same checksum only loses the second."""

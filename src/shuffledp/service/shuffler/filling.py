@@ -19,6 +19,10 @@ STORE = """
             since = CASE WHEN reports = 0 THEN $4 ELSE since END
         WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
             AND number * 4294967296 + reports >= $11
+            AND cardinality($12::bytea[]) = (SELECT count(*)
+                FROM tokens JOIN unnest($12::bytea[]) AS given(token) USING (token))
+            AND NOT EXISTS (SELECT 1 FROM used JOIN unnest($5::bigint[], $6::bytea[])
+                AS given(task, name) USING (task, name))
         RETURNING number, reports, size
     ), u AS (
         INSERT INTO used (task, name, checksum)
@@ -37,7 +41,8 @@ STORE = """
     SELECT number, reports, 1 / ((SELECT count(*) FROM u) = cardinality($6::bytea[]))::int FROM s
 """
 """For PostgreSQL: one statement, so that the row's lock never spans a round trip. If another
-process has stored one of the names in the meantime, it divides by zero and has no effect."""
+process has stored one of the names in the meantime, it divides by zero and has no effect. Names
+that are stored and tokens that are not enrolled are looked up before anything is written."""
 CLOSED = (
     "INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares, folder, "
     "tries, problem, lease, lease_until) "
@@ -95,6 +100,8 @@ class Part(NamedTuple):
     """(id, encrypted messages)."""
     known: int
     """A position that the task has reached: a store that is behind it has gone back in time."""
+    tokens: list[bytes]
+    """Tokens that were not looked up: on PostgreSQL, nothing is stored unless all are enrolled."""
 
 
 FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
@@ -109,13 +116,15 @@ async def filling(transaction: Transaction, task: int) -> Filling | None:
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
     """Stores reports and returns the task's new progress. None, and nothing is stored, if the batch
     has no space for all of them or is full, the task takes no more, or the store has gone back in
-    time. Raises `KeyTaken` if one of the names is already stored."""
+    time; on PostgreSQL also if a name is already stored or a token is not enrolled. Raises
+    `KeyTaken` if one of the names is stored at the same moment."""
     count = len(part.reports)
     if transaction.dialect == "postgresql":
         names = [list(column) for column in zip(*part.names, strict=True)]
         reports = [list(column) for column in zip(*part.reports, strict=True)]
-        values = (part.task, part.number, count, now, *names, *reports, part.batch_id, part.known)
-        rows = await transaction.rows(STORE, *values)  # type: ignore[arg-type]
+        values = (part.task, part.number, count, now, *names, *reports)
+        more = (part.batch_id, part.known, part.tokens)
+        rows = await transaction.rows(STORE, *values, *more)  # type: ignore[arg-type]
         return Filling(rows[0][0], rows[0][1]) if rows else None
     rows = await transaction.rows(
         "UPDATE filling SET reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END, "

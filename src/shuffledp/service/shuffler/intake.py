@@ -30,6 +30,7 @@ class Intake:
         self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._unsettled: set[asyncio.Future[Verdict]] = set()
 
     async def submit(self, arrival: Arrival) -> Verdict:
@@ -45,7 +46,9 @@ class Intake:
                 "Too many uploads wait for the disk; send the same again later.",
                 retry_after=1,
             )
-        future = asyncio.get_running_loop().create_future()
+        if self._loop is None:  # asking for it costs a system call
+            self._loop = asyncio.get_running_loop()
+        future = self._loop.create_future()
         self._waiting.append((arrival, future))
         self._wake.set()
         self._unsettled.add(future)

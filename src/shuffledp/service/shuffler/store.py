@@ -18,17 +18,12 @@ from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
-from shuffledp.service.store.database import Database, Row, Transaction
+from shuffledp.service.store.database import PAGE_ROWS, Database, Row, Transaction
 
 LEASE_SECONDS = 60
 PAGE_REPORTS = 512
 FINISHED = "('deleted', 'discarded')"
 COLUMNS = "task, number, id, state, reports, top_up_messages, noise_shares, digest, folder, tries"
-PAGE_KEYS: dict[str, tuple[str, int | bytes]] = {
-    "postgresql": ("name", b""),
-    "sqlite": ("rowid", 0),
-}
-"""The column for reading the reports of a batch page by page, and a value before the first."""
 OLDER = "the store is older than a delivery, so it is not known who has answered; make a new task"
 
 
@@ -188,12 +183,11 @@ class ShufflerStore:
             raise StorageUnavailable("The store does not have all reports of this batch.")
 
     async def _pages(self, batch: Batch) -> AsyncIterator[list[Row]]:
-        last: int | bytes
-        column, last = PAGE_KEYS["postgresql" if self.database.shared else "sqlite"]
+        last = 0
         while True:
             rows = await self.database.rows(
-                f"SELECT {column}, name, messages FROM reports WHERE task = $1 AND batch = $2 "
-                f"AND {column} > $3 ORDER BY {column} LIMIT {PAGE_REPORTS}",
+                "SELECT rowid, name, messages FROM reports WHERE task = $1 AND batch = $2 "
+                f"AND rowid > $3 ORDER BY rowid LIMIT {PAGE_REPORTS}",
                 batch.task,
                 batch.number,
                 last,
@@ -219,14 +213,15 @@ class ShufflerStore:
         batch.state = "deleted"
 
     async def _delete_reports(self, task: int, number: int) -> None:
-        key = "name" if self.database.shared else "rowid"
-        await self.database.delete(
-            "reports",
-            ("task", "batch", key) if self.database.shared else (key,),
-            "task = $1 AND batch = $2",
-            task,
-            number,
-        )
+        reports = "FROM reports WHERE task = $1 AND batch = $2"
+        page = f"SELECT rowid {reports} ORDER BY rowid LIMIT {PAGE_ROWS}"
+        while True:
+            ((last,),) = await self.database.rows(
+                f"SELECT MAX(rowid) FROM ({page}) AS page", task, number
+            )
+            if last is None:
+                return
+            await self.database.rows(f"DELETE {reports} AND rowid <= $3", task, number, last)
 
     # bringing the store and the keys together
 

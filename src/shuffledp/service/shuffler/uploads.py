@@ -4,8 +4,8 @@ decides whether a report counts."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive
 
@@ -82,7 +82,7 @@ class Uploads:
         self.arriving = Arriving()
         self._token_rate = Rate(config.token_requests_per_minute, "token", figures)
 
-    async def answer(self, task: str, headers: Headers, receive: Receive) -> Response:
+    async def answer(self, task: str, headers: Mapping[str, str], receive: Receive) -> Response:
         """Stores a report and acknowledges it, after it is durable and never before."""
         entry: RegisteredTask | None = None
         try:
@@ -98,7 +98,9 @@ class Uploads:
         except Exception as error:
             return await answer_fault(None, error)
 
-    async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
+    async def _upload(
+        self, entry: RegisteredTask, headers: Mapping[str, str], receive: Receive
+    ) -> Verdict:
         holder = admission(entry, bearer(headers))
         self._token_rate.check(holder.token)
         upload = await self._read(entry, holder, headers, receive)
@@ -120,7 +122,7 @@ class Uploads:
         return verdict
 
     async def _read(
-        self, entry: RegisteredTask, holder: Admission, headers: Headers, receive: Receive
+        self, entry: RegisteredTask, holder: Admission, headers: Mapping[str, str], receive: Receive
     ) -> Upload:
         """The report in a request; a `Problem` unless it is one of this task and has its size."""
         need = entry.task.report_bytes

@@ -24,7 +24,8 @@ except ImportError:
 SCHEMA_WORDS = {
     "BYTES": "BYTEA",
     "KEYED": "",
-    "REPORTS_KEY": ", PRIMARY KEY (task, batch, name)",
+    # In order of arrival, so that new entries of the index lie side by side.
+    "REPORTS_KEY": ", rowid BIGINT GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (task, batch, rowid)",
     # Ciphertexts do not compress, and most reports fit into a page.
     "REPORTS_STORAGE": "ALTER TABLE reports ALTER COLUMN messages SET STORAGE EXTERNAL; "
     "ALTER TABLE reports SET (toast_tuple_target = 8160)",
@@ -50,6 +51,7 @@ SESSION_SETTINGS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",  # so each statement is planned once
     # If the network is cut, or a process hangs in a transaction, the server must end the session
     # soon: others wait for its locks.
     "tcp_keepalives_idle": "30",
