@@ -1,5 +1,5 @@
-"""The publish noise of a batch follows from the report key and the batch: the same for the same
-batch, independent for any other, and with exactly the law of the certified users' noise."""
+"""The publish noise of a batch follows from a secret and the batch: the same for the same batch,
+independent for any other, and with exactly the law of the certified users' noise."""
 
 from __future__ import annotations
 
@@ -36,16 +36,22 @@ from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 
 PINNED = {
-    "count": "f710d61356da3e8d",
+    "count": "85c100e166cdceb5",
     "count of many": "5df9c60fb414451e",
-    "count, paper's cell": "c59d7cdd25fc35c6",
-    "sum": "a2a05f09b84f418e",
-    "real sum": "c933f24966cda6b6",
-    "histogram": "9d0cb9fcacec42d3",
-    "histogram, paper's cell": "d329ea459c31ff37",
+    "count, paper's cell": "70d3d2726a1f7703",
+    "sum": "343b5f471afa94c1",
+    "real sum": "8f3cea63f243e0f0",
+    "histogram": "c6881c1572ad8e56",
+    "histogram, paper's cell": "01c4d2f8a45b55cd",
 }
 """The beginning of each plan's `drawn_digest`."""
-KEY = PrivateKey(key_id=1, epoch=1, state="active", secret=bytes(range(32)))
+KEY = PrivateKey(
+    key_id=1,
+    epoch=1,
+    state="active",
+    secret=bytes(range(1, 33)),
+    noise_secret=bytes(range(32)),
+)
 BATCHES = 2_500
 PLANS: dict[str, Callable[[], Plan[Any]]] = {
     "count": lambda: plan_count(100, 1),
@@ -143,6 +149,7 @@ def test_any_difference_gives_other_bits(tmp_path: Path) -> None:
         bits(task_of(plan, "another"), batch),
         bits(task_of(plan, publish_noise="none"), batch),
         bits(task_of(plan, key=other), batch, other),
+        bits(task, batch, replace(KEY, noise_secret=bytes(32))),
         bits(task, batch_of(task, 1)),
         bits(task, replace(batch, reports=101)),
         bits(task, replace(batch, noise_shares=101)),
@@ -170,7 +177,7 @@ def test_the_bits_are_hkdf_of_the_key_and_everything_that_the_noise_is_added_to(
     task = task_of(plan_count(100, 1))
     about = task.id + bytes(16) + struct.pack(">QQQQqq", 100, 100, 100, 1, 3, 0)
     info = b"shuffledp/v1 publish noise 1" + hashlib.sha256(about).digest()
-    extracted = hmac.digest(bytes(32), KEY.secret, "sha256")
+    extracted = hmac.digest(bytes(32), KEY.noise_secret, "sha256")
     first = hmac.digest(extracted, info + b"\x01", "sha256")
     second = hmac.digest(extracted, first + info + b"\x02", "sha256")
     expected = SecretEntropy((first + second)[:48]).bits(256)

@@ -3,8 +3,8 @@
 in the ledger?  ──▶  bad messages?  ──▶  noise, release, JSON  ──▶  charge  ──▶  implausible?
 (that one again)     (held, free)        (in memory alone)          with JSON    (marked or held)
 
-The noise is derived from the report key and the exact contents of the batch. So if the ledger has
-gone back in time together with the store, the same result is published again.
+The noise is derived from a secret beside the report key and from the exact contents of the batch.
+So if the ledger has gone back in time together with the store, the same result is published again.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class OpenedBatch:
         return ReportToRelease(report)
 
     def noise_bits(self, task: Task, key: PrivateKey) -> Entropy:
-        """The bits of this batch's publish noise, derived from the task's report key.
+        """The bits of this batch's publish noise, derived from a secret beside the report key.
 
         Ensures: the same batch of the same task with the same contents gets the same bits; any
         difference in what noise is added to gives independent ones, because the same noise in two
@@ -125,7 +125,7 @@ class OpenedBatch:
         about.update(plus.tobytes())
         about.update(minus.tobytes())
         derived = HKDF(SHA256(), SECRET_BYTES, salt=None, info=NOISE_LABEL + about.digest())
-        return SecretEntropy(derived.derive(key.secret))
+        return SecretEntropy(derived.derive(key.noise_secret))
 
 
 class ReportToRelease(NamedTuple):
@@ -282,7 +282,7 @@ def publish_batch(
 
     A batch is charged once. If the ledger already has its entry, that entry's data is returned,
     regardless of the batch's current contents and of `confidence`. Otherwise its noise is derived
-    from the report key, which `key` returns, and from its contents: the same batch gets the same
+    from its contents and a secret of the key that `key` returns: the same batch gets the same
     noise, even if the ledger has lost its entry.
 
     Requires: without a ledger, the task asks for no publish noise, or the batch always has the same
