@@ -29,6 +29,12 @@ ANY_PLACE = 1 / 6
 """The mean square of an error in a bin whose users have one value, anywhere in it: the most."""
 
 
+ROUND = 1 / 3
+"""The probability that a lump is at the roundest number of its bin because it is round. With 0, the
+error of values rounded to bins' edges is stated 30 % too small; with 1/2, that of lumps at other
+numbers 13 %."""
+
+
 class Lumps(NamedTuple):
     """How bins divide into lumps and other users."""
 
@@ -77,9 +83,9 @@ def finer_squares(
 
 def lump_squares(ahead: Floats, round_places: Floats) -> Floats:
     """The mean squares of the errors of an estimate that lies `ahead` bins after the beginning of
-    each bin, if the quantile is the value of the bin's lump. People round, so half of the
-    probability is at the bin's roundest number, and the other half anywhere; all of it if the
-    roundest number is unknown (NaN)."""
+    each bin, if the quantile is the value of the bin's lump. People round, so a third of the
+    probability is at the bin's roundest number, and the rest anywhere; all of it if the roundest
+    number is unknown (NaN)."""
     anywhere = ahead**2 - ahead + 1 / 3
     at_round = np.where(np.isnan(round_places), anywhere, (ahead - round_places) ** 2)
-    return np.asarray((anywhere + at_round) / 2)
+    return np.asarray(ROUND * at_round + (1 - ROUND) * anywhere)
