@@ -100,6 +100,60 @@ def test_a_counted_batch_that_is_put_back_is_published_with_the_same_noise(
     assert entry.result["result"]["estimate"] == found[0]["result"]["estimate"]
 
 
+@pytest.mark.attack("one batch, many results: store and ledger restored to the same earlier time")
+@pytest.mark.parametrize("cell", ["bounded", "paper"])
+def test_a_ledger_that_is_put_back_with_the_store_publishes_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: str
+) -> None:
+    """`test_two_batches_have_different_noise` is the twin."""
+    trio = Trio(tmp_path)
+    task = asyncio.run(counted(trio, monkeypatch, cell))
+    copy_store(tmp_path, "backup")
+    ledger = Ledger.create(trio.analyzer_config.ledger, trio.analyzer_config.budget).path
+    before = ledger.read_bytes()
+    found = []
+    for _ in range(AGAIN):
+        assert not Ledger(ledger).entries()
+        found.append(asyncio.run(published(trio, task)))
+        put_back(tmp_path, "backup")
+        ledger.write_bytes(before)
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.attack("the publish noise of a batch whose key was destroyed or is missing")
+def test_a_batch_is_not_published_without_its_key(
+    tmp_path: Path, stopped: tuple[Trio, Task]
+) -> None:
+    trio, task = stopped
+    copy_store(tmp_path, "backup")
+    file = next((tmp_path / "keys").glob("key-*.json"))
+    away = file.rename(tmp_path / file.name)
+
+    async def waits() -> dict[str, Any]:
+        async with analyzer(trio):
+            return await waiting_with_reason(trio, task)
+
+    waiting = asyncio.run(waits())
+    assert waiting["state"] == "counted" and "key is missing" in waiting["problem"]
+    assert not Ledger(trio.analyzer_config.ledger).entries()
+    away.rename(file)
+    first = asyncio.run(published(trio, task))
+
+    async def again() -> dict[str, Any]:
+        async with analyzer(trio):
+            (found,) = await settled(trio, task)
+            return found
+
+    put_back(tmp_path, "backup")
+    trio.keys.destroy(task.key.key_id)
+    assert asyncio.run(published(trio, task)) == first  # the ledger has it
+    put_back(tmp_path, "backup")
+    Path(trio.analyzer_config.ledger).unlink()
+    held = asyncio.run(again())
+    assert held["state"] == "held" and "destroyed" in held["reason"]
+    assert not Ledger(trio.analyzer_config.ledger).entries()
+
+
 def test_two_batches_have_different_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: what the other test compares does differ between draws."""
     found = []
@@ -227,26 +281,34 @@ def test_a_job_that_is_run_again_gives_the_same_result(tmp_path: Path) -> None:
         return OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
 
     found = [
-        publish_batch(task, opened(ones), ledger=ledger, confidence=confidence)
+        publish_batch(task, opened(ones), key=trio.newest_key, ledger=ledger, confidence=confidence)
         for ones, confidence in ((3, 0.95), (3, 0.95), (3, 0.5), (USERS, 0.95))
     ]
     assert all(one == found[0] for one in found) and ledger.spent() == task.protocol.epsilon
     again = [
-        publish_batch(task, opened(3), ledger=None, confidence=0.95)["result"]["estimate"]
+        publish_batch(task, opened(3), key=trio.newest_key, ledger=None, confidence=0.95)
         for _ in range(8)
-    ]
-    assert len(set(again)) > 1  # the twin: without a ledger every call draws
+    ]  # the twin: without a ledger, other contents have other results
+    assert len({one["result"]["estimate"] for one in again}) > 1
 
 
 @pytest.mark.attack("a batch that was held as implausible, judged again with fresh noise")
 def test_a_held_batch_is_held_again(tmp_path: Path) -> None:
-    task = Trio(tmp_path).task(publish_noise="full")
+    trio = Trio(tmp_path)
+    task = trio.task(publish_noise="full")
     ledger = Ledger.create(tmp_path / "budget.json", 100)
     report = task.protocol.aggregate(np.ones(USERS, np.int64))
     tally = Tally(report.plus, report.minus + 10_000)
     batch = OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
     for _ in range(3):
         with pytest.raises(BatchHeld, match="implausible"):
-            publish_batch(task, batch, ledger=ledger, confidence=0.95, implausible_rule="hold")
+            publish_batch(
+                task,
+                batch,
+                key=trio.newest_key,
+                ledger=ledger,
+                confidence=0.95,
+                implausible_rule="hold",
+            )
         batch = replace(batch, tally=Tally(report.plus, report.minus))  # plausible by now
     assert len(ledger.entries()) == 1

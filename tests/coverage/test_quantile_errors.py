@@ -1,7 +1,11 @@
-"""The stated error of quantiles is within 20 % of the measured one, from 10,000 rows on."""
+"""The stated error of quantiles is within 20 % of the measured one, from 10,000 rows on.
+
+Where a quantile lies in its bin cannot be seen, so the error of one quantile of one table is never
+known to 20 %. What is measured is the root mean square over 19 quantiles, and over tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,7 @@ import pytest
 from shuffledp import SeededEntropy
 from shuffledp.queries.quantiles import result
 from shuffledp.queries.quantiles.query import QuantilesQuery
+from shuffledp.queries.quantiles.unevenness import Lumps
 
 SHARES = np.arange(0.05, 0.96, 0.05)
 
@@ -64,17 +69,120 @@ def test_the_stated_error_is_within_a_fifth_of_the_measured_one(users: int, tabl
 @pytest.mark.parametrize("users", [10_000, 200_000])
 @pytest.mark.parametrize("table", ["rounded", "half rounded", "twelve values"])
 def test_the_stated_error_of_values_in_lumps_is_too(users: int, table: str) -> None:
-    """Beside lumps, bins without one are taken for as uneven as those with one, so that errors are
-    stated up to half too large if the noise is smaller than a bin."""
     found = ratio(lumpy_tables(users)[table], 15)
     print(f"quantiles of {table}, {users:,} rows: stated/measured RMSE {found:.2f}")
-    assert 0.8 <= found <= (1.5 if (table, users) == ("half rounded", 200_000) else 1.25)
+    assert 0.8 <= found <= 1.25
 
 
-def test_twin_a_lump_is_not_spread_over_several_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its bound, the unevenness of lumps states three times the measured error."""
-    monkeypatch.setattr(result, "LUMP_IN_BIN", np.inf)
-    assert ratio(lumpy_tables(10_000)["rounded"], 3) > 2
+Rng = np.random.Generator
+
+
+def minutes(rng: Rng, users: int) -> np.ndarray:
+    """Minutes of a way, most of them short, up to two hours."""
+    return np.clip(np.exp(rng.normal(3.3, 0.6, users)), 0, 119.9)
+
+
+def rounded(values: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+    return np.round(values / step) * step
+
+
+def halves(rng: Rng, values: np.ndarray, step: float) -> np.ndarray:
+    """The values, of which half are rounded."""
+    exact = rng.random(len(values)) < 0.5
+    return np.where(exact, values, rounded(values, step))
+
+
+def twelve(rng: Rng, users: int) -> np.ndarray:
+    places = np.random.default_rng(rng.integers(1 << 30)).uniform(0, 1000, 12)
+    return rng.choice(places, users)
+
+
+def incomes(rng: Rng, users: int) -> np.ndarray:
+    return np.exp(rng.normal(5.5, 0.6, users))
+
+
+def mixed(rng: Rng, users: int) -> np.ndarray:
+    """Minutes, which each person rounds to 5, 10 or 15."""
+    exact = minutes(rng, users)
+    return rounded(exact, rng.choice([5, 10, 15], users))
+
+
+DRAWN: dict[str, tuple[Callable[[Rng, int], np.ndarray], int]] = {
+    "even": (lambda rng, users: rng.uniform(0, 1000, users), 1000),
+    "heights": (lambda rng, users: rng.normal(500, 100, users), 1000),
+    "prices": (lambda rng, users: np.exp(rng.normal(5, 0.7, users)), 1000),
+    "rounded to 15 minutes": (lambda rng, users: rounded(minutes(rng, users), 15), 120),
+    "rounded to 5, 10 or 15 minutes": (mixed, 120),
+    "half rounded to 5 minutes": (
+        lambda rng, users: halves(rng, minutes(rng, users), 5),
+        120,
+    ),
+    "incomes half rounded": (lambda rng, users: halves(rng, incomes(rng, users), 50), 1000),
+    "twelve values": (twelve, 1000),
+}
+"""How a table is drawn, and the upper bound."""
+
+
+def ratio_over_tables(table: str, users: int, epsilon: float, runs: int) -> float:
+    """`ratio` with a new table in every run."""
+    draw, high = DRAWN[table]
+    plan = QuantilesQuery(epsilon=epsilon, bounds=(0, high), points=False).plan(users)
+    protocol, entropy, errors = plan.protocol, SeededEntropy(3), []
+    for run in range(runs):
+        values = np.clip(draw(np.random.default_rng([5, run]), users), 0, high)
+        truth = np.quantile(values, SHARES, method="inverted_cdf")
+        batch = protocol.aggregate_tally(protocol.tally(protocol.encode(values)), entropy)
+        shown = protocol.analyze(protocol.release(batch)).quantiles(SHARES.tolist())
+        errors.append(
+            [(one.value - true) / one.rmse for one, true in zip(shown, truth, strict=True)]
+        )
+    return float(1 / np.sqrt(np.mean(np.square(errors))))
+
+
+@pytest.mark.parametrize(
+    ("table", "users", "epsilon"),
+    [
+        ("incomes half rounded", 200_000, 1),
+        ("heights", 100_000, 2),
+        ("rounded to 15 minutes", 100_000, 1),
+        ("half rounded to 5 minutes", 1_000_000, 2),
+        ("rounded to 5, 10 or 15 minutes", 10_000, 1),
+        ("even", 1_000_000, 2),
+        ("prices", 10_000, 0.5),
+        ("twelve values", 10_000, 2),
+    ],
+)
+def test_the_stated_error_is_within_a_fifth_over_many_tables(
+    table: str, users: int, epsilon: float
+) -> None:
+    found = ratio_over_tables(table, users, epsilon, 200)
+    print(f"quantiles of {table}, {users:,} rows, ε = {epsilon}: stated/measured {found:.2f}")
+    assert 1 / 1.2 <= found <= 1.2
+
+
+def test_twin_lumps_are_not_spread_over_the_bins_around_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As before: one unevenness for all bins around a quantile, so that errors next to a lump are
+    stated 1.4 times too large."""
+
+    def nowhere(counts: np.ndarray, _: np.ndarray) -> Lumps:
+        return Lumps(np.zeros(len(counts)), counts)
+
+    def alike(counts: np.ndarray, _: object, noise: np.ndarray, near: int, __: object) -> float:
+        around = counts[max(near - 8, 0) : near + 8]
+        steps = np.mean(np.diff(around) ** 2) - np.mean(noise)
+        return float(np.clip(steps / 12 / np.mean(around) ** 2, 0, 1 / 6))
+
+    monkeypatch.setattr(result, "lumps_of", nowhere)
+    monkeypatch.setattr(result, "finer_squares", alike)
+    assert ratio_over_tables("incomes half rounded", 200_000, 1, 10) > 1.25
+
+
+def test_twin_few_users_are_not_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the chance of few users' values, large tables are stated too precisely."""
+    monkeypatch.setattr(result, "finer_squares", lambda *_: 0.0)
+    assert ratio_over_tables("even", 1_000_000, 2, 10) < 1 / 1.25
 
 
 def test_twin_the_width_of_a_bin_is_not_the_error() -> None:

@@ -3,13 +3,22 @@
 import multiprocessing
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
 import numpy as np
+import pytest
 from chi2 import p_value
 
 from shuffledp.numbers.arrangement import arrange, permutation, subset
-from shuffledp.numbers.entropy import BLOCK_BYTES, SYSTEM, Entropy, Keystream, SeededEntropy
+from shuffledp.numbers.entropy import (
+    BLOCK_BYTES,
+    SYSTEM,
+    Entropy,
+    Keystream,
+    SecretEntropy,
+    SeededEntropy,
+)
 
 
 def test_the_key_is_replaced_with_every_block() -> None:
@@ -110,6 +119,32 @@ def test_arrange_keeps_the_counts_of_lopsided_bags() -> None:
     for plus, minus in ((0, 5), (5, 0), (1, 999), (0, 0)):
         signs = arrange(plus, minus)
         assert (signs == 1).sum() == plus and (signs == -1).sum() == minus
+
+
+def test_a_secret_repeats_and_gives_its_bits_to_one_thread_of_one_process() -> None:
+    first, second = (SecretEntropy(bytes(48)).words(10_000, np.uint64) for _ in range(2))
+    assert (first == second).all() and not SecretEntropy(bytes(48)).seeded
+    assert SecretEntropy(bytes(47) + b"1").bits(256) != SecretEntropy(bytes(48)).bits(256)
+    with pytest.raises(ValueError):
+        SecretEntropy(bytes(32))
+    entropy = SecretEntropy(bytes(48))
+    entropy.bits(8)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(RuntimeError, match="Another thread"):
+        pool.submit(entropy.bits, 8).result()
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_send_from, args=(theirs, entropy))
+    child.start()
+    assert ours.recv() == "refused"
+    child.join()
+    assert entropy.bits(8) >= 0
+
+
+def _send_from(pipe: Connection, entropy: SecretEntropy) -> None:
+    try:
+        pipe.send(entropy.bits(8))
+    except RuntimeError:
+        pipe.send("refused")
 
 
 def test_seeds_repeat_and_are_marked() -> None:

@@ -168,6 +168,19 @@ def test_values_beyond_the_table_still_come_out_right() -> None:
     assert table._table is not None and value >= len(table._table.lower) - 1
 
 
+def test_earlier_draws_do_not_change_how_bits_are_used() -> None:
+    """A table that an earlier, larger draw has built must not change the draws of the same bits."""
+    law = Poisson(F(10**6))
+    fresh, used = Sampler(law), Sampler(law)
+    used.draw(10_000)
+    assert used._table is not None
+    for size in (1, 5, 20, 1000):
+        first, second = SeededEntropy(size), SeededEntropy(size)
+        assert (fresh.draw(size, first) == used.draw(size, second)).all()
+        assert first.bits(64) == second.bits(64)
+        assert (fresh._table is None) == (size < 1000)
+
+
 def test_a_table_is_built_once_and_only_when_it_pays() -> None:
     assert sampler(Poisson(F(3))) is sampler(Poisson(F(3)))
     wide = Sampler(Poisson(F(10**9)))

@@ -16,7 +16,7 @@ from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.tails import error_ends, third_and_fourth_cumulants
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.quantiles.planner import point_bins
-from shuffledp.queries.quantiles.range_errors import root_mean_square, steps_below
+from shuffledp.queries.quantiles.range_errors import mean_squares, steps_below
 from shuffledp.queries.quantiles.result import QuantilesResult
 
 HOURS = np.clip(np.random.default_rng(1).normal(13, 4.5, 5000).round(), 0, 23).astype(np.int64)
@@ -211,10 +211,11 @@ def test_rising_order_is_no_further_from_a_rising_truth() -> None:
     assert np.abs(np.sort(curve) - truth).sum() < np.abs(curve - truth).sum()
 
 
-def test_root_mean_square_of_a_sure_place() -> None:
+def test_mean_squares_of_a_sure_place() -> None:
     later = np.array([1.0, 1.0, 0.0, 0.0])
-    assert root_mean_square(later, 1.5, 0.0) == 0.0
-    assert root_mean_square(later, 0.5, 0.0) == 1.0
+    for centre, square in ((1.5, 0.0), (0.5, 1.0)):
+        shares, squares = mean_squares(later, centre, 0.0)
+        assert shares.tolist() == [0.0, 1.0, 0.0] and squares.tolist() == [0.0, square, 0.0]
 
 
 @pytest.mark.parametrize("outside", [0.5, 0.05, 0.001, 1e-9])

@@ -42,12 +42,13 @@ def task(keys: KeyFolder) -> Task:
     return Task.create(plan.to_dict(), keys.all()[-1].public, "way to work", BatchRule(USERS))
 
 
-def published(task: Task) -> tuple[dict[str, object], Tally]:
+def published(task: Task, keys: KeyFolder) -> tuple[dict[str, object], Tally]:
     """A batch with the counts of `TRUTH`: its result, and what was counted."""
     report = task.protocol.aggregate(np.repeat(np.array(LABELS, object), list(TRUTH.values())))
     tally = Tally(report.plus, report.minus)
-    batch = OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
-    return publish_batch(task, batch, ledger=None, confidence=0.95), tally
+    batch = OpenedBatch(id=os.urandom(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
+    key = keys.all()[-1]
+    return publish_batch(task, batch, key=lambda: key, ledger=None, confidence=0.95), tally
 
 
 def test_a_lost_or_doubled_report_is_found(task: Task, tmp_path: Path) -> None:
@@ -76,9 +77,9 @@ def test_a_device_beyond_its_budget_is_found() -> None:
     assert checks.overspent([Fraction(2)] * 3, Fraction(4)) == "ε = 6 of 4"
 
 
-def test_a_result_outside_its_forecast_is_found(task: Task) -> None:
+def test_a_result_outside_its_forecast_is_found(task: Task, keys: KeyFolder) -> None:
     for _ in range(BATCHES):
-        result, _ = published(task)
+        result, _ = published(task, keys)
         assert not checks.outside_forecast(task, result, TRUTH)
     others = {"bike": 0, "walk": 100, "something else": 0}
     assert "outside" in checks.outside_forecast(task, result, others)
@@ -86,9 +87,9 @@ def test_a_result_outside_its_forecast_is_found(task: Task) -> None:
     assert not checks.too_often(2, 27, 0.05) and checks.too_often(20, 27, 0.05)
 
 
-def test_a_result_without_noise_is_found(task: Task) -> None:
+def test_a_result_without_noise_is_found(task: Task, keys: KeyFolder) -> None:
     """The noise that is found is that of the analyzer; a bare result has none."""
-    noise = [checks.added_noise(task, *published(task)) for _ in range(BATCHES)]
+    noise = [checks.added_noise(task, *published(task, keys)) for _ in range(BATCHES)]
     assert not checks.too_often_nothing(task, np.concatenate(noise))
     nothing = np.zeros(BATCHES * len(LABELS), np.int64)
     assert checks.too_often_nothing(task, nothing)

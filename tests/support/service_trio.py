@@ -26,7 +26,7 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.encryption import encrypt_all
-from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.rules import BatchRule
@@ -112,6 +112,10 @@ class Trio:
             **{"retry_seconds": 1, **shuffler},
         )
 
+    def newest_key(self) -> PrivateKey:
+        """The key of the tasks that are made now."""
+        return self.keys.all()[-1]
+
     def clock(self) -> float:
         """The servers' time."""
         return system_clock() + self.seconds_ahead
@@ -121,7 +125,7 @@ class Trio:
     ) -> Task:
         """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
-        key = self.keys.all()[-1].public
+        key = self.newest_key().public
         options.setdefault("clock", lambda: MADE)
         return Task.create(small_plan(users, cell), key, name, rule, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ def test_keys_are_private_files_and_can_be_destroyed(tmp_path: Path) -> None:
     first = folder.new()
     file = tmp_path / "keys" / "key-1.json"
     assert file.stat().st_mode & 0o777 == 0o600 and "secret" in file.read_text()
-    assert first.secret.hex() not in repr(first)
+    assert first.secret.hex() not in repr(first) and first.noise_secret.hex() not in repr(first)
+    assert folder.retire(1).noise_secret == first.noise_secret == folder.known(1).noise_secret
     folder.destroy(1)
     assert folder.all() == [] and folder.new().key_id == 2
     for left in (tmp_path / "keys").iterdir():
         assert first.secret.hex() not in left.read_text()
+        assert first.noise_secret.hex() not in left.read_text()
     with pytest.raises(TaskError, match="no key 9"):
         folder.retire(9)
 
@@ -34,6 +37,17 @@ def test_a_public_key_is_read_back_and_other_json_is_refused(tmp_path: Path) -> 
 
 def test_a_damaged_key_file_is_named(tmp_path: Path) -> None:
     KeyFolder(tmp_path).new()
-    (tmp_path / "key-1.json").write_text("{")
-    with pytest.raises(TaskError, match=r"key-1\.json cannot be read"):
-        KeyFolder(tmp_path).all()
+    file = tmp_path / "key-1.json"
+    good = json.loads(file.read_text())
+    without = {name: good[name] for name in good if name != "noise_secret"}
+    for text in (
+        "{",
+        json.dumps(without),
+        json.dumps(good | {"noise_secret": ""}),
+        json.dumps(good | {"format": "shuffledp analyzer key 1"}),
+    ):
+        file.write_text(text)
+        with pytest.raises(TaskError, match=r"key-1\.json cannot be read"):
+            KeyFolder(tmp_path).all()
+    file.write_text(json.dumps(good))
+    assert len(KeyFolder(tmp_path).all()) == 1

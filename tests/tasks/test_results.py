@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,19 +22,24 @@ from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 
 
-def anomaly(task: Task) -> float:
+def anomaly(trio: Trio, task: Task) -> float:
     """The anomaly of a batch of honest users, with the top-up that the task asks for."""
     protocol, absent = task.protocol, task.batch.top_up_shares(USERS, USERS)
     report = protocol.aggregate(np.ones(USERS, np.int64))
     if absent:
         report += protocol.top_up(absent)
-    score = publish_batch(task, opened(report), ledger=None, confidence=0.95)["anomaly"]
+    score = shown(trio, task, opened(report))["anomaly"]
     return float(score)
+
+
+def shown(trio: Trio, task: Task, batch: OpenedBatch) -> dict[str, Any]:
+    """What is published for a batch, without a ledger."""
+    return publish_batch(task, batch, key=trio.newest_key, ledger=None, confidence=0.95)
 
 
 def opened(report: Report, reports: int = USERS) -> OpenedBatch:
     return OpenedBatch(
-        id=bytes(16),
+        id=os.urandom(16),
         number=1,
         reports=reports,
         noise_shares=report.users,
@@ -41,19 +48,21 @@ def opened(report: Report, reports: int = USERS) -> OpenedBatch:
 
 
 def test_the_anomaly_of_honest_batches_is_at_most_a_standard_score(tmp_path: Path) -> None:
-    task = Trio(tmp_path).task(cell="paper")
-    scores = np.abs([anomaly(task) for _ in range(300)])
+    trio = Trio(tmp_path)
+    task = trio.task(cell="paper")
+    scores = np.abs([anomaly(trio, task) for _ in range(300)])
     assert np.mean(scores > 1) < 0.4 and np.mean(scores > 2) < 0.09  # 0.32 and 0.046 at most
     report = task.protocol.aggregate(np.ones(USERS, np.int64))
     twin = opened(replace(report, minus=report.minus + 60, plus=report.plus + 60))
-    assert publish_batch(task, twin, ledger=None, confidence=0.95)["anomaly"] > 2
+    assert shown(trio, task, twin)["anomaly"] > 2
 
 
 @pytest.mark.parametrize("top_up", ["none", "full"])
 @pytest.mark.parametrize("cell", ["bounded", "paper"])
 def test_honest_batches_are_not_marked(tmp_path: Path, cell: str, top_up: str) -> None:
-    task = Trio(tmp_path).task(cell=cell, batch={"top_up": top_up})
-    assert max(abs(anomaly(task)) for _ in range(50)) < MARKED_ANOMALY
+    trio = Trio(tmp_path)
+    task = trio.task(cell=cell, batch={"top_up": top_up})
+    assert max(abs(anomaly(trio, task)) for _ in range(50)) < MARKED_ANOMALY
 
 
 def test_the_guarantee_is_that_of_the_padding(tmp_path: Path) -> None:
@@ -62,7 +71,7 @@ def test_the_guarantee_is_that_of_the_padding(tmp_path: Path) -> None:
     for cell in ("paper", "bounded"):
         task = trio.task(cell=cell)
         batch = opened(task.protocol.aggregate(np.ones(USERS, np.int64)))
-        said[cell] = publish_batch(task, batch, ledger=None, confidence=0.95)["guarantee"]
+        said[cell] = shown(trio, task, batch)["guarantee"]
     assert ["2⁻⁶⁴" in text for text in said.values()] == [True, False]
     assert all("shuffler and analyzer acting together" in text for text in said.values())
 
@@ -72,17 +81,19 @@ def test_the_guarantee_is_that_of_the_padding(tmp_path: Path) -> None:
 )
 def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str, cell: str) -> None:
     """Absent users bring noise and no value, not even the stand-in of a muted one."""
-    key = Trio(tmp_path).keys.all()[0].public
+    trio = Trio(tmp_path)
     plan = (
         plan_integer_sum(USERS, 8, 4, mse_overhead=1, cell=cell)
         if query == "integer-sum"
         else plan_real_sum(USERS, 8, bounds=(-3, 5), mse_overhead=4)
     )
-    task = Task.create(plan.to_dict(), key, "shift", BatchRule(USERS, top_up="full"))
+    task = Task.create(
+        plan.to_dict(), trio.newest_key().public, "shift", BatchRule(USERS, top_up="full")
+    )
     protocol, estimates, covered = task.protocol, [], 0
     for _ in range(150):
         report = protocol.aggregate(np.ones(USERS, np.int64)) + protocol.top_up(USERS)
-        result = publish_batch(task, opened(report), ledger=None, confidence=0.95)["result"]
+        result = shown(trio, task, opened(report))["result"]
         estimates.append(result["estimate"])
         covered += result["interval"][0] <= USERS <= result["interval"][1]
     error = np.std(estimates) / len(estimates) ** 0.5
@@ -91,10 +102,11 @@ def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str, cell: 
 
 
 def test_a_batch_with_too_little_noise_is_not_released(tmp_path: Path) -> None:
-    task = Trio(tmp_path).task()
+    trio = Trio(tmp_path)
+    task = trio.task()
     batch = opened(task.protocol.aggregate(np.ones(USERS - 1, np.int64)), USERS - 1)
     with pytest.raises(BatchHeld, match="19 of the 20 shares"):
-        publish_batch(task, batch, ledger=None, confidence=0.95)
+        shown(trio, task, batch)
 
 
 @pytest.mark.parametrize("cell", ["bounded", "paper"])
@@ -105,12 +117,7 @@ def test_publish_noise_adds_error_and_no_shift(tmp_path: Path, cell: str) -> Non
     for noise in ("none", "full"):
         task = trio.task(cell=cell, publish_noise=noise)
         found = [
-            publish_batch(
-                task,
-                opened(task.protocol.aggregate(np.ones(USERS, np.int64))),
-                ledger=None,
-                confidence=0.95,
-            )["result"]
+            shown(trio, task, opened(task.protocol.aggregate(np.ones(USERS, np.int64))))["result"]
             for _ in range(200)
         ]
         errors = np.array([one["estimate"] - USERS for one in found])
@@ -123,12 +130,20 @@ def test_publish_noise_adds_error_and_no_shift(tmp_path: Path, cell: str) -> Non
 
 
 def test_implausible_batches_are_held_after_the_charge(tmp_path: Path) -> None:
-    task = Trio(tmp_path).task(cell="paper")
+    trio = Trio(tmp_path)
+    task = trio.task(cell="paper")
     report = task.protocol.aggregate(np.ones(USERS, np.int64))
     odd = opened(replace(report, minus=report.minus + 10_000))
     ledger = Ledger.create(tmp_path / "budget.json", 10)
-    marked = publish_batch(task, odd, ledger=None, confidence=0.95)
+    marked = shown(trio, task, odd)
     assert marked["implausible"] and abs(marked["anomaly"]) > 6
     with pytest.raises(BatchHeld, match="standard deviations"):
-        publish_batch(task, odd, ledger=ledger, confidence=0.95, implausible_rule="hold")
+        publish_batch(
+            task,
+            odd,
+            key=trio.newest_key,
+            ledger=ledger,
+            confidence=0.95,
+            implausible_rule="hold",
+        )
     assert ledger.spent() == task.protocol.epsilon

@@ -2,7 +2,8 @@
 
 Never a statistical generator. Each thread has its own keystream, and a forked child starts a new
 one. After every block the key is replaced by fresh keystream, so a later compromise does not reveal
-earlier draws. `SeededEntropy` is for tests and figures only.
+earlier draws. `SecretEntropy` draws the same again from the same secret. `SeededEntropy` is for
+tests and figures only.
 """
 
 from __future__ import annotations
@@ -105,6 +106,26 @@ class Entropy:
 
 
 SYSTEM = Entropy()
+
+
+class SecretEntropy(Entropy):
+    """Bits that depend only on a secret, for draws that must be the same when they are repeated.
+
+    Requires: the secret is uniform, and used for one draw.
+    Ensures: only one thread of one process gets the bits; for any other it raises `RuntimeError`,
+    because it would get the same ones.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        super().__init__()
+        if len(secret) != SECRET_BYTES:
+            raise ValueError
+        self._secrets = [secret]
+
+    def _first_secret(self) -> bytes:
+        if not self._secrets:
+            raise RuntimeError("Another thread or process draws from this secret.")
+        return self._secrets.pop()
 
 
 class SeededEntropy(Entropy):

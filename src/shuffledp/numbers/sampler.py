@@ -123,7 +123,11 @@ class Sampler:
         only if the previous ones do not decide. A table, if there is one, changes nothing.
         """
         word = entropy.bits(64)
-        table = self._table_for(1) if self.fine_bits == 64 else None
+        table = self._table
+        if self.fine_bits != 64:
+            table = None
+        elif self._table_pays(1):
+            table = self.table
         if table is not None:
             place = bisect_right(table.exact_lower, word)
             if (0 < place < len(table.exact_lower) or (place == 0 and table.from_first)) and (
@@ -182,10 +186,10 @@ class Sampler:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16] | None]:
         """Draws minus the first value, as (positions, values there) and the common rest: an array,
         or None if it is all zeros."""
-        table = self._table_for(size)
-        if table is None:
-            draws = [invert(self.law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(size)]
+        if not self._table_pays(size):
+            draws = [self.draw_one(entropy) for _ in range(size)]
             return np.arange(size), np.array(draws, np.int64) - self.start, None
+        table = self.table
         if (
             table.rare
             and size >= SPARSE_BATCH
@@ -216,10 +220,10 @@ class Sampler:
         words = table.first_word + uniform_below(few, count, entropy)
         return subset(size, count, entropy), words.astype(np.uint64)
 
-    def _table_for(self, size: int) -> Table | None:
-        """The table, unless drawing without it is cheaper than building it."""
-        wanted = (size + 1) * THRESHOLDS_PER_DRAW >= self.width
-        return self.table if self._table is None and wanted else self._table
+    def _table_pays(self, size: int) -> bool:
+        """Whether drawing without a table would cost more than building one. Which bits are used
+        depends on this, and never on whether an earlier draw has built the table."""
+        return (size + 1) * THRESHOLDS_PER_DRAW >= self.width
 
     @property
     def table(self) -> Table:

@@ -19,7 +19,8 @@ from shuffledp.documents.schema import HASH_TEXT, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import TaskError
 
-KEY_FORMAT = "shuffledp analyzer key 1"
+KEY_FORMAT = "shuffledp analyzer key 2"
+NOISE_SECRET_BYTES = 32
 MOST_KEY_BYTES = 4096
 KEY_STATES = ("active", "retired")
 PUBLIC_KEY = Record(
@@ -66,6 +67,9 @@ class PrivateKey:
     state: str
     """active; or retired: it still opens batches, but shufflers accept no more reports for it."""
     secret: bytes
+    noise_secret: bytes
+    """What the publish noise of the key's batches is derived from. Unlike `secret`, it cannot be
+    computed from the public key, even by a quantum computer."""
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.key_id}, {self.state})"
@@ -107,7 +111,13 @@ class KeyFolder:
         """A fresh key with the next number, which is also its epoch."""
         number = 1 + max((self._number(file) for file in self.path.glob("key-*")), default=0)
         secret = X25519PrivateKey.generate().private_bytes_raw()
-        key = PrivateKey(key_id=number, epoch=number, state="active", secret=secret)
+        key = PrivateKey(
+            key_id=number,
+            epoch=number,
+            state="active",
+            secret=secret,
+            noise_secret=os.urandom(NOISE_SECRET_BYTES),
+        )
         self.write(key)
         return key
 
@@ -139,6 +149,7 @@ class KeyFolder:
             "epoch": key.epoch,
             "state": key.state,
             "secret": key.secret.hex(),
+            "noise_secret": key.noise_secret.hex(),
         }
         file = self._file(key.key_id)
         part = file.with_suffix(".part")
@@ -178,15 +189,20 @@ class KeyFolder:
     def _read(file: Path) -> PrivateKey:
         try:
             data = read_json_file(file, MOST_KEY_BYTES)
+            noise_secret = bytes.fromhex(data["noise_secret"])
+            if data["format"] != KEY_FORMAT or len(noise_secret) != NOISE_SECRET_BYTES:
+                raise ValueError
             return PrivateKey(
                 key_id=data["key_id"],
                 epoch=data["epoch"],
                 state=data["state"],
                 secret=bytes.fromhex(data["secret"]),
+                noise_secret=noise_secret,
             )
         except (OSError, ValueError, KeyError, TypeError):
             raise TaskError(
-                f"The key file {file.name} cannot be read; restore or remove it."
+                f"The key file {file.name} cannot be read, or is from an earlier version; restore "
+                "or remove it."
             ) from None
 
 

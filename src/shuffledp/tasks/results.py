@@ -2,14 +2,23 @@
 
 in the ledger?  ──▶  bad messages?  ──▶  noise, release, JSON  ──▶  charge  ──▶  implausible?
 (that one again)     (held, free)        (in memory alone)          with JSON    (marked or held)
+
+The noise is derived from a secret beside the report key and from the exact contents of the batch.
+So if the ledger has gone back in time together with the store, the same result is published again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
 from shuffledp.documents.csv_text import csv_text
@@ -25,7 +34,7 @@ from shuffledp.documents.schema import (
     Whole,
     hex_text,
 )
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import SECRET_BYTES, Entropy, SecretEntropy
 from shuffledp.plans.certificate import SENTENCE
 from shuffledp.protocols.base import Protocol, R
 from shuffledp.protocols.report import Report
@@ -33,7 +42,8 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.catalogue import QUERIES
 from shuffledp.release.ledger import Ledger
 from shuffledp.release.publish import publish, publish_once
-from shuffledp.tasks.errors import BatchHeld
+from shuffledp.tasks.errors import BatchHeld, TaskError
+from shuffledp.tasks.keys import PrivateKey
 from shuffledp.tasks.opening import BAD_MESSAGES, Tally
 from shuffledp.tasks.rules import (
     IMPLAUSIBLE_DEVIATIONS,
@@ -63,6 +73,9 @@ CSV_COLUMNS = (
     "implausible",
 )
 SERIES_COLUMNS = ("from", "to", "place", "task")
+NOISE_LABEL = b"shuffledp/v1 publish noise 1"
+"""Its last number must change whenever the same bits would be turned into other noise: two noises
+from the same bits would depend on each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +98,34 @@ class OpenedBatch:
         """The batch for `Protocol.release`: as if the missing users had reported, too."""
         return replace(self.tally.report(self.noise_shares), absent=self.absent)
 
-    def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
-        """The batch with fresh noise that the task asks the analyzer to add.
+    def to_release(self, task: Task, noise: Callable[[], Entropy]) -> ReportToRelease:
+        """The batch with the noise that the task asks the analyzer to add, drawn from `noise`.
 
         Ensures: with publish_noise full, the noise of the certified users is in it even if no user
-        added any, so it is ε-DP against everyone who does not see the batch itself.
+        added any, so it is ε-DP against everyone who sees neither the batch itself nor the bits of
+        `noise`.
         """
         report, shares = self.report(), task.publish_shares
         if shares:
-            report += task.protocol.top_up(shares, entropy)
+            report += task.protocol.top_up(shares, noise())
         return ReportToRelease(report)
+
+    def noise_bits(self, task: Task, key: PrivateKey) -> Entropy:
+        """The bits of this batch's publish noise, derived from a secret beside the report key.
+
+        Ensures: the same batch of the same task with the same contents gets the same bits; any
+        difference in what noise is added to gives independent ones, because the same noise in two
+        results would cancel out in their difference.
+        """
+        if key.public != task.key:
+            raise TaskError("This is not the key for which the task's messages are encrypted.")
+        plus, minus = (np.asarray(side, ">i8") for side in (self.tally.plus, self.tally.minus))
+        shares = task.publish_shares, self.reports, self.noise_shares
+        about = hashlib.sha256(task.id + self.id + struct.pack(">QQQQ", *shares, len(plus)))
+        about.update(plus.tobytes())
+        about.update(minus.tobytes())
+        derived = HKDF(SHA256(), SECRET_BYTES, salt=None, info=NOISE_LABEL + about.digest())
+        return SecretEntropy(derived.derive(key.noise_secret))
 
 
 class ReportToRelease(NamedTuple):
@@ -242,25 +273,29 @@ def publish_batch(
     task: Task,
     batch: OpenedBatch,
     *,
+    key: Callable[[], PrivateKey],
     ledger: Ledger | None,
     confidence: float,
     implausible_rule: str = "mark",
 ) -> dict[str, Any]:
     """Publishes a batch and returns its JSON data.
 
-    A batch is drawn and charged once. If the ledger already has its entry, that entry's data is
-    returned, regardless of the batch's current contents and of `confidence`. Without a ledger,
-    every call draws fresh noise.
+    A batch is charged once. If the ledger already has its entry, that entry's data is returned,
+    regardless of the batch's current contents and of `confidence`. Otherwise its noise is derived
+    from its contents and a secret of the key that `key` returns: the same batch gets the same
+    noise, even if the ledger has lost its entry.
 
-    Requires: without a ledger, the task asks for no publish noise, or at most one result of the
-    batch is ever shown to anyone: several could be averaged to remove the noise. Ensures: as
+    Requires: without a ledger, the task asks for no publish noise, or the batch always has the same
+    contents: results of different contents could be averaged to remove the noise. Ensures: as
     `publish_once`; raises `BatchHeld` and charges nothing if too many messages are bad for the
     certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
-    after it was charged: that a batch is held reveals something about its contents.
+    after it was charged: that a batch is held reveals something about its contents. Raises what
+    `key` raises, and charges nothing.
     """
 
     def draw() -> dict[str, Any]:
-        return without_certificate(draw_result(task, batch, confidence))
+        found = draw_result(task, batch, confidence, lambda: batch.noise_bits(task, key()))
+        return without_certificate(found)
 
     if ledger is None:
         document: Mapping[str, Any] | None = draw()
@@ -286,14 +321,16 @@ def publish_batch(
     return with_certificate(document, task)
 
 
-def draw_result(task: Task, batch: OpenedBatch, confidence: float) -> dict[str, Any]:
-    """What is published for a batch, with fresh publish noise. Secret until it is charged.
+def draw_result(
+    task: Task, batch: OpenedBatch, confidence: float, noise: Callable[[], Entropy]
+) -> dict[str, Any]:
+    """What is published for a batch, with publish noise from `noise`. Secret until it is charged.
 
     Ensures: raises `BatchHeld` if too many messages are bad for the certified noise to be there.
     """
     protocol = task.protocol
     check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
-    released = batch.to_release(task)
+    released = batch.to_release(task, noise)
     what, proof = ledger_line(task, batch.id), task.certificate
     result = publish(protocol, released.report, confidence=confidence, what=what, certificate=proof)
     return published(task, batch, released, result)

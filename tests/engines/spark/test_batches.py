@@ -184,7 +184,7 @@ def test_a_result_is_that_of_one_machine(
     batch = OpenedBatch(
         id=header.batch_id, number=1, reports=USERS, noise_shares=USERS, tally=tally
     )
-    assert there == publish_batch(task, batch, ledger=None, confidence=0.95)
+    assert there == publish_batch(task, batch, key=lambda: key, ledger=None, confidence=0.95)
 
 
 def test_what_was_seen_before_is_dropped_and_remembered(
@@ -219,7 +219,7 @@ def test_a_ledger_is_charged_once_per_batch(
 
 
 def test_publish_noise_is_drawn_once_per_batch(spark: Any, tmp_path: Path, key: PrivateKey) -> None:
-    """Several results of one batch, each with fresh noise, would average the noise away."""
+    """Several results of one batch with different noise would average the noise away."""
     plan = plan_count(USERS, 2, mse_overhead=2).to_dict()
     task = Task.create(plan, key.public, "full", BatchRule(USERS))
     (tmp_path / "reports").write_bytes(

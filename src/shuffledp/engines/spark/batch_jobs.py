@@ -139,15 +139,15 @@ def open_batch(
     hold. Ensures: raises `BatchHeld` and charges nothing if bad messages may have taken the
     certified noise away. A ledger is charged once per batch, before anything is released, and keeps
     the result: later calls return the same one. A task that asks for noise before publishing needs
-    a ledger, since every result without one would have fresh noise.
+    a ledger: its noise depends on what is counted, and `seen` may change that between two calls.
     """
     confidence = checked_confidence(confidence)
     task.verify()
     files, header = _checked_batch(path, task, key)
     if ledger is None and task.publish_shares:
         raise TaskError(
-            "This task asks for noise before publishing, which must be drawn once per batch; "
-            "nothing was opened: pass a ledger, which keeps the result."
+            "This task asks for noise before publishing, so each batch may have only one result; "
+            "nothing was opened: pass a ledger, which keeps it."
         )
     if seen is None:
         tally = batches.open_parts(session, files, _opening(task, key, ()))
@@ -166,6 +166,7 @@ def open_batch(
     return publish_batch(
         task,
         batch,
+        key=lambda: key,
         ledger=None if ledger is None else Ledger(ledger),
         confidence=confidence,
         implausible_rule=implausible,

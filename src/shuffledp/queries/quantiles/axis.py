@@ -171,6 +171,14 @@ class Axis:
         """The position from which errors of an answer are measured."""
         return (value - float(self.low) + 0.5) / self.group if self.points else position
 
+    def round_place(self, bin_number: int) -> float:
+        """Where in a bin its roundest number is, from 0 to 1; NaN if values are dates."""
+        if self.unit:
+            return math.nan
+        start = self.low + bin_number * self.exact_width
+        number = roundest(start, self.exact_width, closed=bin_number == self.bins - 1)
+        return float((number - start + (Fraction(1, 2) if self.points else 0)) / self.exact_width)
+
     def parts_of_bin(self, most: int) -> int:
         """The number of parts of a bin for computing errors: its points, or `most`."""
         return min(self.group, most) if self.points else most
@@ -202,6 +210,24 @@ class Axis:
         """How the axis differs from equal parts of an interval; empty if it does not."""
         points = {"points": True} if self.points else {}
         return {**points, **({"unit": self.unit} if self.unit else {})}
+
+
+def roundest(start: Fraction, width: Fraction, *, closed: bool = False) -> Fraction:
+    """The number from `start` to below `start + width` (or up to it, if closed) that is a multiple
+    of the largest 1, 2 or 5 times a power of ten; the least if there are several.
+
+    >>> roundest(Fraction(147, 10), Fraction(3, 4))
+    Fraction(15, 1)
+    """
+    end, step = start + width, Fraction(5)
+    while step < max(abs(start), abs(end)):
+        step *= 10
+    while True:
+        for part in (Fraction(1), Fraction(2, 5), Fraction(1, 5)):
+            number = math.ceil(start / (step * part)) * step * part
+            if number < end or (closed and number == end):
+                return number
+        step /= 10
 
 
 def _float_from(number: Fraction) -> float:

@@ -117,10 +117,15 @@ def _mean_excess(places: Floats) -> Floats:
     return np.asarray(places * _normal_below(places) + densities)
 
 
-def root_mean_square(later: Floats, centre: float, variance_inside: float) -> float:
-    """The typical distance from `centre` of a position that is beyond each of the points 0, 1, …
-    with these estimated probabilities; between two points its variance is `variance_inside`."""
+def mean_squares(
+    later: Floats, centre: float, variance_inside: float, parts: int = 1
+) -> tuple[Floats, Floats]:
+    """(probability, mean square distance from `centre` times the probability) of every bin of
+    `parts` steps, for a position that is beyond each of the points 0, 1, … with these estimated
+    probabilities; between two points its variance is `variance_inside`."""
     falling = np.minimum.accumulate(later) + np.maximum.accumulate(later[::-1])[::-1]
     masses = np.maximum(falling[:-1] - falling[1:], 0.0)
+    masses /= masses.sum()
     squares = (np.arange(len(masses)) + 0.5 - centre) ** 2 + variance_inside
-    return float(np.sqrt(masses @ squares / masses.sum()))
+    shares, sums = (one.reshape(-1, parts).sum(axis=1) for one in (masses, masses * squares))
+    return shares, sums

@@ -18,7 +18,15 @@ from shuffledp.numbers.exact import exact
 from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import Estimate, Result
 from shuffledp.queries.quantiles.axis import Axis
-from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_below, root_mean_square
+from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_squares, mean_steps_below
+from shuffledp.queries.quantiles.unevenness import (
+    EVEN_IN_BIN,
+    FEWEST_BINS,
+    Lumps,
+    finer_squares,
+    lump_squares,
+    lumps_of,
+)
 
 Floats = NDArray[np.float64]
 SMOOTHING = 0.25
@@ -26,14 +34,6 @@ SMOOTHING = 0.25
 errors if the noise is large, but pulls estimates towards the middle (docs/coverage.md)."""
 FARTHEST, MOST_PARTS = 8.0, 2048
 """How many errors of a rank the search covers, and at how many points."""
-NEAR_BINS, PARABOLA = 8, 4 / math.sqrt(30)
-FEWEST_NEAR, EVEN_IN_BIN = 8, 1 / math.sqrt(12)
-"""Bins before and after a quantile that are used to estimate unevenness; the root mean square of a
-parabola over its chord, relative to its height. With fewer bins than the third number, a quantile
-may lie anywhere in its bin."""
-LUMP_IN_BIN = 1 / math.sqrt(6)
-"""The most that unevenness can be: if all users of a bin hold one value anywhere in it, the
-quantile is there, and the estimate anywhere else."""
 NOT_A_SHARE = "A quantile must be strictly between 0 and 1, for example 0.5."
 
 
@@ -234,37 +234,45 @@ class QuantilesResult(Result):
         above, spread = (np.interp(places, edges, one) for one in (ranks.unclipped, errors))
         law = NormalDist()
         inner = [law.cdf(one) for one in (-above[1:-1] / spread[1:-1]).tolist()]
-        centre = (self.axis.middle_of(value, position) - first) * parts
+        place = self.axis.middle_of(value, position)
         inside = self.axis.variance_inside(parts)
-        noise = root_mean_square(np.array([1.0, *inner, 0.0]), centre, inside)
-        uneven = self._unevenness(middle)
-        return self.axis.width * math.hypot(noise / parts, uneven if self.axis.group > 1 else 0.0)
+        later, centre = np.array([1.0, *inner, 0.0]), (place - first) * parts
+        shares, squares = mean_squares(later, centre, inside, parts)
+        squares = squares / parts**2
+        if self.axis.group > 1:
+            squares = self._with_unevenness(slice(first, last), middle, place, shares, squares)
+        return self.axis.width * math.sqrt(float(squares.sum()))
 
-    def _unevenness(self, near: int) -> float:
-        """How far a quantile typically is, in bins, from where it would be if users were spread
-        evenly inside its bin. Estimated from how well straight lines over 2 and 4 bins around the
-        bin `near` match the rank in their middle, minus noise."""
-        first = max(0, min(near - NEAR_BINS, self.axis.bins - 2 * NEAR_BINS))
-        last = min(self.axis.bins, first + 2 * NEAR_BINS)
-        density = (self.below[last] - self.below[first]) / (last - first)
-        if density <= 0 or last - first < FEWEST_NEAR:
-            return EVEN_IN_BIN
-        bends = [self._bend(first, last, step) for step in (1, 2)]
-        if bends[0] <= 0:
-            return 0.0
-        shrinks = min(max(bends[1] / bends[0], math.sqrt(2)), 4.0)
-        return min(PARABOLA * bends[0] / shrinks / float(density), LUMP_IN_BIN)
+    def _with_unevenness(
+        self, bins: slice, middle: int, place: float, shares: Floats, squares: Floats
+    ) -> Floats:
+        """The squared errors of a quantile at `place` in the bin `middle`, given those of noise,
+        with the uneven spread of users inside bins; all weighted with the probabilities `shares`
+        that the true quantile is in each of the bins."""
+        if self.axis.bins < FEWEST_BINS:
+            return squares + shares * EVEN_IN_BIN
+        lumps, others = self._lumps
+        finer = finer_squares(self.counts, others, self._step_variances, middle, bins)
+        numbers = np.arange(bins.start, bins.stop)
+        own = lumps[bins] ** 2
+        round_places = np.array(
+            [
+                self.axis.round_place(k) if part else 0.5
+                for k, part in zip(numbers, own, strict=True)
+            ]
+        )
+        return (1 - own) * squares + shares * (
+            own * lump_squares(place - numbers, round_places) + finer
+        )
 
-    def _bend(self, first: int, last: int, step: int) -> float:
-        """The root mean square distance of ranks from the line over `step` bins before and after
-        them, minus noise."""
-        middles = np.arange(first + step, last - step + 1)
-        ranks = self.below
-        bends = ranks[middles] - (ranks[middles - step] + ranks[middles + step]) / 2
-        weights = self.errors.below_edges()
-        rows = weights[middles] - (weights[middles - step] + weights[middles + step]) / 2
-        noise = self.errors.of_sums(rows)[0]
-        return math.sqrt(max(float(np.mean(bends**2) - np.mean(noise)), 0.0))
+    @cached_property
+    def _lumps(self) -> Lumps:
+        return lumps_of(self.counts, self.errors.of_sums(self.errors.weights)[0])
+
+    @cached_property
+    def _step_variances(self) -> Floats:
+        """The noise in the differences of neighbouring counts."""
+        return self.errors.of_sums(np.diff(self.errors.weights, axis=0))[0]
 
     def quantiles(self, probabilities: Sequence[float]) -> list[QuantileEstimate]:
         """Several quantiles of one release: no further privacy cost."""

@@ -7,9 +7,10 @@ import contextlib
 import os
 import threading
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 
-from shuffledp.errors import BudgetExceeded, ShuffleDPError
+from shuffledp.errors import BudgetExceeded
 from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.receiving import Inbox
@@ -134,23 +135,26 @@ class Publishing:
         return True
 
     async def _count(self, batch: StoredBatch, task: Task) -> None:
-        key = self.key_of(task)
-        if key is None:
-            raise self._no_key(task)
+        key = self._needed_key(task)
         memory = await self._memory(task)
         tally = await asyncio.to_thread(self._open, batch, task, key, memory)
         await self._store.count(batch, tally)
         await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
         self.note(batch.id, batch.state, batch.reports)
 
-    def _no_key(self, task: Task) -> ShuffleDPError:
-        """Why a task has no key: it was destroyed, or its file is missing."""
+    def _needed_key(self, task: Task) -> PrivateKey:
+        """The private key of a task, which opens its batches and gives them their publish noise;
+        raises `BatchHeld` if it was destroyed, `StateLost` if its file is missing."""
+        key = self.key_of(task)
+        if key is not None:
+            return key
         if self._keys.destroyed(task.key.key_id):
-            return BatchHeld(
+            raise BatchHeld(
                 "key-destroyed",
-                "The key of this batch was destroyed, so it can never be opened; discard it.",
+                "The key of this batch was destroyed, so it can never be opened or published; "
+                "discard it.",
             )
-        return StateLost(
+        raise StateLost(
             "The file of this batch's key is missing; restore it from a copy, or discard the batch."
         )
 
@@ -203,6 +207,7 @@ class Publishing:
             publish_batch,
             task,
             batch.opened,
+            key=partial(self._needed_key, task),
             ledger=await self.budget.ledger(),
             confidence=self._config.confidence_percent / 100,
             implausible_rule=self._config.implausible,
