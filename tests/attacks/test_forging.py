@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,13 @@ import numpy as np
 import pytest
 from service_trio import USERS, Trio
 
-from shuffledp.numbers.entropy import SYSTEM, SeededEntropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.tasks.task import Task
+
+
+def always(entropy: Entropy) -> Callable[[], Entropy]:
+    """Where `to_release` gets its bits."""
+    return lambda: entropy
 
 
 def laws(task: Task, runs: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
@@ -33,7 +39,7 @@ def laws(task: Task, runs: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
                 noise_shares=USERS,
                 tally=Tally(victim.plus, victim.minus),
             )
-            report = batch.to_release(task, lambda entropy=entropy: entropy).report
+            report = batch.to_release(task, always(entropy)).report
             sums[number] = report.plus[0] - report.minus[0]
         found.append(sums)
     return found
@@ -87,7 +93,7 @@ def test_nothing_published_depends_on_the_view_but_through_the_noise(
         batches.append(
             OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
         )
-    released = batches[0].to_release(task, lambda: SYSTEM)
+    released = batches[0].to_release(task, always(SYSTEM))
     result = publish(task.protocol, released.report, confidence=0.95, what="x")
     first, second = (published(task, batch, released, result) for batch in batches)
     assert first == second

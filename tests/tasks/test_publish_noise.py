@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ def noises(task: Task, noise: Callable[[OpenedBatch], Entropy]) -> NDArray[np.in
     found = np.zeros(BATCHES, np.int64)
     for number in range(BATCHES):
         batch = batch_of(task, number)
-        report = batch.to_release(task, lambda batch=batch: noise(batch)).report
+        report = batch.to_release(task, partial(noise, batch)).report
         found[number] = report.plus[0] - batch.tally.plus[0]
     return found
 
