@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bounded_exact import exact_message_masses
 from chi2 import p_value
 from flint import fmpq, fmpq_poly
+from message_masses import exact_message_masses
 from numpy.typing import NDArray
 from plan_parts import bounded_cell
 
