@@ -264,90 +264,34 @@ CELL = tagged("kind", CELLS)
 DIRECTED = record({"cell": CELL, "down": EPSILON})
 
 
-def protocol(
-    query: str, fields: dict[str, Check], optional: dict[str, Check] | None = None
-) -> Check:
-    return record({"query": constant(query), "epsilon": EPSILON, **fields}, optional)
-
-
-HASHED: dict[str, Check] = {"cell": CELL, "hash_seed": text(64, 64, "0123456789abcdef")}
-
-
-def labels(data: Any) -> None:
-    """A list of labels, or a number of labels 0, 1, …"""
-    (whole(2, MOST_BUCKETS) if type(data) is int else listing(LABEL, 2, MOST_BUCKETS))(data)
-
-
-QUERIES = {
-    "count": protocol("count", {"cell": CELL}),
-    "integer-sum": protocol("integer-sum", {"cell": CELL}),
-    "histogram": protocol(
-        "histogram",
-        {
-            "cell": CELL,
-            "labels": labels,
-            "other": lambda data: None if data is None else LABEL(data),
-        },
-        {"heavy": record({"labels": listing(LABEL, 1, MOST_BUCKETS), "cell": CELL})},
-    ),
-    "real-sum": protocol(
-        "real-sum",
-        {"low": BOUND, "high": BOUND, "digits": listing(CELL, 1, 25)},
-        {"dither": whole(2, 64)},
-    ),
-    "quantiles": protocol(
-        "quantiles",
-        {
-            "low": BOUND,
-            "high": BOUND,
-            "levels": listing(
-                record({"buckets": whole(2, MOST_BUCKETS), "cell": CELL, "down": EPSILON}), 1, 20
-            ),
-        },
-        {"points": constant(True), "unit": constant("day", "second")},
-    ),
-    "by-group": protocol(
-        "by-group",
-        {
-            "answer": constant("count", "integer-sum", "real-sum", "mean"),
-            "labels": listing(LABEL, 2, MOST_COUNTED_GROUPS),
-            "low": BOUND,
-            "high": BOUND,
-            "digits": listing(DIRECTED, 1, 25),
-        },
-        {"sizes": DIRECTED},
-    ),
-    "frequencies": protocol(
-        "frequencies", {**HASHED, "candidates": listing(label(2**64 - 1), 0, 10**5)}
-    ),
-    "heavy-hitters": protocol("heavy-hitters", {**HASHED, "id_bits": whole(8, 22)}),
-}
-"""The fields of each query's protocol."""
 SENTENCE = text(500)
-CERTIFICATE = record(
-    {
-        "format": constant("shuffledp certificate 2"),
-        "statement": SENTENCE,
-        "epsilon": EPSILON,
-        "loss": rational(0, 1_000),
-        "rule": SENTENCE,
-        "neighbours": SENTENCE,
-        "users": whole(1, MOST_USERS),
-        "protocol": tagged("query", QUERIES),
-        "cells": listing(
-            record(
-                {
-                    "kind": text(40),
-                    "copies": whole(1, MOST_SPARSE_BUCKETS),
-                    "up": EPSILON,
-                    "down": EPSILON,
-                    "proof": proof,
-                }
+
+
+def certificate(protocols: dict[str, Check]) -> Check:
+    """The fields of a certificate, given those of the protocol of each query."""
+    return record(
+        {
+            "format": constant("shuffledp certificate 2"),
+            "statement": SENTENCE,
+            "epsilon": EPSILON,
+            "loss": rational(0, 1_000),
+            "rule": SENTENCE,
+            "neighbours": SENTENCE,
+            "users": whole(1, MOST_USERS),
+            "protocol": tagged("query", protocols),
+            "cells": listing(
+                record(
+                    {
+                        "kind": text(40),
+                        "copies": whole(1, MOST_SPARSE_BUCKETS),
+                        "up": EPSILON,
+                        "down": EPSILON,
+                        "proof": proof,
+                    }
+                ),
+                1,
+                25,
             ),
-            1,
-            25,
-        ),
-    },
-    {"version": text(40)},
-)
-"""The fields of a certificate."""
+        },
+        {"version": text(40)},
+    )

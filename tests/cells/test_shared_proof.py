@@ -23,8 +23,10 @@ from shuffledp.cells.registry import cell_from_dict, groups_of_digits
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp_check import certificate as checker
+from shuffledp_check import queries
 from shuffledp_check import shared as shared_checker
 from shuffledp_check.bounded import Rejected
+from shuffledp_check.paper import Work
 
 F = Fraction
 Data = dict[str, Any]
@@ -72,10 +74,10 @@ def second_certifies(entry: Data) -> bool:
     epsilon = sum(map(F, entry["losses"]), start=F(0))
     part = {"query": "real-sum", "epsilon": str(epsilon), "low": "0", "high": "1"}
     try:
-        loss, cells = checker.budgets({**part, "digits": entry["cells"]})
-        checker.users_of(cells)
+        loss, cells = queries.budgets({**part, "digits": entry["cells"]})
+        queries.users_of(cells)
         for one in cells:
-            checker.prove(one, checker.Work())
+            checker.prove(one, Work())
     except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
         return False
     return loss <= epsilon
@@ -316,7 +318,7 @@ def test_the_second_program_takes_shared_cells_as_digits_only(query: str) -> Non
     loss = max(map(F, PAIR["losses"])) * 2
     part = {"query": query, "epsilon": str(loss), **elsewhere()[query]}
     with pytest.raises(Rejected, match="only the digits of a real sum"):
-        checker.budgets(part)
+        queries.budgets(part)
 
 
 def test_digits_share_their_way_up_all_or_none() -> None:
@@ -328,7 +330,7 @@ def test_digits_share_their_way_up_all_or_none() -> None:
     for digits in ([digit, bounded], [bounded, digit], [digit], [digit, bit, bit]):
         part = {"query": "real-sum", "epsilon": "9", "digits": digits}
         with pytest.raises(Rejected):
-            checker.budgets(part)
+            queries.budgets(part)
     for digits in ([digit, bounded], [digit], [digit, bit, bit]):
         cells = tuple(cell_from_dict(data) for data in digits)
         with pytest.raises(ParameterError):
