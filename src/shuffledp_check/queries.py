@@ -112,10 +112,10 @@ def histogram(protocol: dict[str, Any]) -> Losses:
     """One bucket goes down and one goes up, unless all are drawn at once."""
     if "heavy" in protocol:
         return heavy_histogram(protocol)
-    epsilon, copies = Fraction(protocol["epsilon"]), bucket_count(protocol)
+    epsilon = Fraction(protocol["epsilon"])
     if protocol["cell"]["kind"] in DRAWN_AT_ONCE:
-        return drawn_at_once(protocol["cell"], copies, epsilon)
-    cell = read_cell(protocol["cell"], bit=True)
+        return drawn_at_once(protocol["cell"], bucket_count(protocol), epsilon)
+    cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
     return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
 
 
