@@ -66,9 +66,8 @@ coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole 
 	@test "$$(cat build/coverage-status)" = 0
 	$(BIN)/python scripts/coverage_table.py build/coverage.txt
 
-bench: .venv/bench-ready  ## ratios against peers, in one run
+bench: .venv/test-ready  ## what the package costs, beside the libraries that hold the data
 	$(BIN)/python scripts/bench.py
-	$(BIN)/python scripts/bench_quantiles.py
 	$(BIN)/python scripts/bench_spark.py
 
 bench-service: .venv/test-ready  ## the trio under load, on loopback
@@ -120,10 +119,6 @@ build/dist-env/ready: .github/requirements.txt
 .venv/js-ready: .venv/bin/python clients/js/package-lock.json tests/browser/npm/package-lock.json
 	@if command -v npm >/dev/null; then (cd clients/js && npm ci --silent) && cd tests/browser/npm && npm install --no-save --silent; \
 	else echo "npm is not installed: the JavaScript client is not tested (Debian: apt-get install nodejs npm)"; fi
-	@touch $@
-
-.venv/bench-ready: .venv/test-ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
 clean:

@@ -1,4 +1,4 @@
-"""`make bench`: how fast and how cheap the package is, beside peers measured in the same run.
+"""`make bench`: how fast and how cheap the package is, beside the libraries that hold the data.
 
     python scripts/bench.py [--quick] [--json] [--only PART]
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import gzip
 import json
 import os
 import platform
@@ -24,40 +23,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import shuffledp
 from shuffledp.cells.bounded.digit_search import search_digits
 from shuffledp.cells.digit_search import SumTarget
-from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.numbers.entropy import SYSTEM
-from shuffledp.numbers.laws import DiscreteLaplace
+from shuffledp.numbers.laws import DiscreteLaplace, Poisson
 from shuffledp.numbers.sampler import sampler
 from shuffledp.protocols.results import Result
 
 Row = tuple[str, str, str]
 
 
-def best_of(times: int, work: Callable[[], object]) -> float:
-    """How many seconds the fastest of several runs took."""
+def best_of(
+    times: int, work: Callable[[], object], clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """How many seconds the fastest of several runs took, by a clock."""
     found = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = clock()
         work()
-        found.append(time.perf_counter() - start)
-    return min(found)
-
-
-def least_time(times: int, work: Callable[[], object]) -> float:
-    """How many seconds of processor time the cheapest of several runs took, in all threads."""
-    found = []
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        found.append(time.process_time() - start)
+        found.append(clock() - start)
     return min(found)
 
 
@@ -156,71 +146,20 @@ def reports_of_sums() -> list[Row]:
 
 
 def randomizing(users: int) -> list[Row]:
-    """Every user's own exact draws, beside NumPy's inexact ones and OpenDP's exact ones."""
-    plan = shuffledp.plan_count(users, 1, cell="paper")
-    cell = plan.protocol.members[0].cell
-    if not isinstance(cell, PaperCell):
-        raise TypeError("NumPy repeats the draws of the paper's cell; plan for that cell.")
+    """Every user's own exact draws."""
+    cell: Any = shuffledp.plan_count(users, 1, cell="paper").protocol.members[0].cell
     values = (np.arange(users) % 3 == 0).astype(np.int64)
     cell.randomize_each(values[:1000])
     ours = best_of(3, lambda: cell.randomize_each(values))
-    rng = np.random.default_rng(1)
-    up, down = (-np.expm1(-float(law.decay)) for law in (cell.plus_noise, cell.minus_noise))
-    flood, q = float(cell.flood_mean) / users, float(cell.mute_probability)
-
-    def numpy_draws() -> None:
-        rng.binomial(1, q, users)
-        rng.negative_binomial(1 / users, up, users)
-        rng.negative_binomial(1 / users, down, users)
-        rng.poisson(flood, users)
-
-    theirs = best_of(2, numpy_draws)
     rows = [
-        (f"{users:,} users one by one", f"{ours:.3f} s", f"{users / ours / 1e6:,.0f} M users/s"),
-        (
-            "  NumPy, the same draws (inexact)",
-            f"{theirs:.3f} s",
-            f"we are {theirs / ours:.0f}× faster",
-        ),
+        (f"{users:,} users one by one", f"{ours:.3f} s", f"{users / ours / 1e6:,.0f} M users/s")
     ]
-    exact = opendp_draws()
-    if exact is not None:
-        per_draw = ours / (4 * users)
-        rows.append(
-            (
-                "  OpenDP, exact discrete Laplace",
-                f"{exact * 1e9:,.0f} ns per draw",
-                f"we need {per_draw * 1e9:.2f} ns: {exact / per_draw:,.0f}×",
-            )
-        )
-    from shuffledp.numbers.laws import Poisson
-
     for rate in (1, 80):
-        law = Poisson(Fraction(rate))
-        sampler(law).draw(10)
-        mine = best_of(3, partial(sampler(law).draw, users))
-        peer = best_of(1, partial(rng.poisson, rate, users))
-        rows.append(
-            (
-                f"  Poisson({rate}) alone",
-                f"{users / mine / 1e6:,.0f} M draws/s",
-                f"{peer / mine:.0f}× NumPy",
-            )
-        )
+        draws = sampler(Poisson(Fraction(rate)))
+        draws.draw(10)
+        mine = best_of(3, partial(draws.draw, users))
+        rows.append((f"  Poisson({rate}) alone", f"{users / mine / 1e6:,.0f} M draws/s", ""))
     return rows
-
-
-def opendp_draws() -> float | None:
-    """How many seconds OpenDP's vectorised exact sampler takes per draw; None without OpenDP."""
-    try:
-        import opendp.prelude as dp
-    except ImportError:
-        return None
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    noise = space >> dp.m.then_laplace(scale=1.0)
-    zeros = [0] * 20_000
-    return best_of(2, lambda: noise(zeros)) / len(zeros)
 
 
 def aggregate_path() -> list[Row]:
@@ -233,52 +172,6 @@ def aggregate_path() -> list[Row]:
         spent = best_of(5, partial(plan.protocol.aggregate_tally, tally))
         rows.append((f"aggregate, {users:,} users", f"{spent * 1e3:.2f} ms", ""))
     return rows
-
-
-def frameworks(rows_count: int) -> list[Row]:
-    """The whole protocol on an array, beside OpenDP's framework on the same array."""
-    try:
-        import opendp.prelude as dp
-    except ImportError:
-        return [("OpenDP", "not installed: left out", "pip install 'shuffledp[bench]'")]
-    dp.enable_features("contrib")
-    labels = (np.arange(rows_count) * 7919 % 100).astype(np.int32)
-    flags = labels == 3
-    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()
-    by_category = (
-        space
-        >> dp.t.then_count_by_categories(categories=list(range(100)), null_category=False)
-        >> dp.m.then_laplace(scale=2.0)
-    )
-    simple = space >> dp.t.then_count() >> dp.m.then_laplace(scale=1.0)
-    ones = np.ones(rows_count, np.int32)
-    histogram = shuffledp.plan_histogram(rows_count, 1, 100)
-    count = shuffledp.plan_count(rows_count, 1)
-    cases: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
-        ("histogram, 100 buckets", lambda: histogram.run(labels), lambda: by_category(labels)),
-        ("count", lambda: count.run(flags), lambda: simple(ones)),
-    ]
-    found = []
-    for name, ours, theirs in cases:
-        ours()
-        mine, peer = best_of(3, ours), best_of(2, theirs)
-        found.append(
-            (
-                f"{name}, {rows_count:,} rows",
-                f"{mine * 1e3:,.0f} ms",
-                f"OpenDP {peer * 1e3:,.0f} ms: {peer / mine:.1f}×",
-            )
-        )
-        if name.startswith("histogram"):
-            each = best_of(1, lambda: histogram.release(histogram.randomize_all(labels)))
-            found.append(
-                (
-                    "  row by row, in every bucket",
-                    f"{each:,.1f} s",
-                    f"{each / peer:.1f} times OpenDP's time",
-                )
-            )
-    return found
 
 
 def one_pass(rows_count: int) -> list[Row]:
@@ -344,7 +237,7 @@ def one_pass(rows_count: int) -> list[Row]:
     rows = []
     for name, ours, theirs, wanted, own in cases:
         ours()  # plans
-        mine, pass_ = (least_time(5, work) for work in (ours, theirs))
+        mine, pass_ = (best_of(5, work, time.process_time) for work in (ours, theirs))
         memory = peak_memory(ours)
         shown = "" if memory is None else f", memory {memory / own:.2f}× (wanted: 1.5×)"
         ratio = f"{mine / pass_:.1f}× of {pass_ * 1e3:,.0f} ms (wanted: {wanted}×){shown}"
@@ -395,15 +288,6 @@ def importing() -> list[Row]:
     return [("import shuffledp", f"{full - bare:.2f} s", "beyond a bare interpreter")]
 
 
-def browser_client() -> list[Row]:
-    """How large the JavaScript client is, as pages load it."""
-    parts = (files("shuffledp.service") / "pages" / "client").iterdir()
-    sizes = {part.name: len(gzip.compress(part.read_bytes(), 9)) for part in parts}
-    core = sizes.pop("client.js")
-    later = ", ".join(f"{name} {size / 1000:.1f}" for name, size in sorted(sizes.items()))
-    return [("core, gzipped", f"{core / 1000:.2f} kB", f"loaded where needed, in kB: {later}")]
-
-
 FIRST_CALLS = {
     "count": ("x < 0.5", ""),
     "histogram": ("(x * 10).astype(int)", ", labels=10"),
@@ -447,11 +331,9 @@ def main() -> None:
         "reports of sums": reports_of_sums,
         "randomizing": lambda: randomizing(10**7 // scale),
         "aggregate": aggregate_path,
-        "frameworks": lambda: frameworks(10**7 // scale),
         "one pass": lambda: one_pass(10**7 // scale),
         "streaming": lambda: streaming(10**8 // scale),
         "import": importing,
-        "browser client": browser_client,
         "first calls": first_calls,
     }
     if args.only is not None and args.only not in measures:

@@ -9,7 +9,6 @@ import itertools
 import json
 import multiprocessing
 import os
-import ssl
 import subprocess
 import sys
 import time
@@ -19,19 +18,39 @@ from pathlib import Path
 
 import numpy as np
 from bench_machine import cpu_seconds, held_to, written_bytes
-from bench_tasks import USERS, new_task, say
 
+from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.client.sending import new_report_id
 from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
 from shuffledp.service.tokens import EACH_PREFIX, token_hash
+from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import REPORT_HEADER_BYTES, REPORT_ID_PART
 
+USERS = 10_000
 MOST_RATE = 15_000
 """Reports per second that one machine is expected not to exceed: as many clients are enrolled."""
+
+
+def say(what: str, figure: str) -> None:
+    print(f"  {what:<58} {figure}", flush=True)
+
+
+def new_task(folder: Path, target: dict[str, str], users: int = USERS, epsilon: str = "1") -> Task:
+    """A count, planned for the smallest report."""
+    keys = KeyFolder(folder / "keys")
+    key = (keys.all() or [keys.new()])[-1].public
+    plan = plan_count(
+        users,
+        epsilon,
+        mse_overhead=target["mse_overhead"],
+        relative_error=target.get("relative_error"),
+        padded=True,
+    )
+    return Task.create(plan.to_dict(), key, "bench")
 
 
 def bench_intake(folder: Path, args: argparse.Namespace) -> None:
@@ -45,8 +64,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             database(store, place) as (url, postgres),
             server(place, url, workers, count, args) as running,
         ):
-            if args.warm:
-                asyncio.run(load(running, 3, args))
+            asyncio.run(load(running, 3, args))  # the first reports are slower
             print(
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
                 f"{running.tasks[0].report_bytes:,} B per report, {count} task(s) with batches of "
@@ -130,11 +148,10 @@ def server(
         "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
         "SHUFFLEDP_SHUFFLER_STORE": store,
         "SHUFFLEDP_SHUFFLER_WORKERS": str(workers),
-        **(self_signed(folder) if args.tls else {}),
     }
     tasks = [new_task(folder, args.target) for _ in range(count)]
     signing = SigningKey.generate()
-    base = f"{'https' if args.tls else 'http'}://127.0.0.1:{ports['shuffler']}"
+    base = f"http://127.0.0.1:{ports['shuffler']}"
     analyzer = f"http://127.0.0.1:{ports['analyzer']}"
 
     def started(role: str) -> subprocess.Popen[bytes]:
@@ -168,16 +185,6 @@ def end(*programs: subprocess.Popen[bytes]) -> None:
         program.terminate()
     for program in programs:
         program.wait(60)
-
-
-def self_signed(folder: Path) -> dict[str, str]:
-    """The settings of a server with a certificate for 127.0.0.1, which this program trusts."""
-    certificate, key = f"{folder}/tls.pem", f"{folder}/tls.key"
-    words = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 2 -subj /CN=bench"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
-    subprocess.run(["openssl", *words.split(), *names], check=True, stderr=subprocess.DEVNULL)
-    os.environ["SSL_CERT_FILE"] = certificate
-    return {"SHUFFLEDP_SHUFFLER_TLS_CERTIFICATE": certificate, "SHUFFLEDP_SHUFFLER_TLS_KEY": key}
 
 
 def take_batches(port: int, said: bytes) -> None:
@@ -214,9 +221,8 @@ async def load(
 ) -> tuple[float, list[float], int]:
     """(reports per second, times to acknowledgement, refusals) of clients that never pause, which
     answer the tasks in turn."""
-    scheme, host, port = running.base.replace("://", ":").split(":")
+    host, port = running.base.removeprefix("http://").split(":")
     tokens = running.tokens
-    trust = ssl.create_default_context() if scheme == "https" else None
     turns = itertools.cycle(
         (task, encrypt_report(task, 1)[:REPORT_HEADER_BYTES]) for task in running.tasks
     )
@@ -226,11 +232,8 @@ async def load(
 
     async def one_connection() -> None:
         nonlocal refused
-        reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
+        reader, writer = await asyncio.open_connection(host, int(port))
         while (now := time.perf_counter()) < end and tokens:
-            if args.fresh:
-                writer.close()
-                reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
             writer.write(request(*next(turns), tokens.pop()))
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])

@@ -27,9 +27,8 @@ from pathlib import Path
 
 import httpx2
 import numpy as np
-from bench_intake import bench_intake
+from bench_intake import bench_intake, new_task, say
 from bench_machine import writes
-from bench_tasks import new_task, say
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from shuffledp.service.client.collector import call, register
@@ -274,12 +273,9 @@ def main() -> None:
         default=[0.0],
         help="hold each process of the shuffler to such a part of a core (Linux, as root)",
     )
-    parser.add_argument("--tls", action="store_true", help="at the shuffler (needs openssl)")
-    parser.add_argument("--fresh", action="store_true", help="a connection for every report")
     parser.add_argument("--reports", type=int, default=20_000, help="in the whole batch")
     parser.add_argument("--epsilon", default="1", help="of the whole batch: more, shorter reports")
     parser.add_argument("--mse-overhead", default="2", help="of the counts (clients: several)")
-    parser.add_argument("--no-warm", dest="warm", action="store_false")
     args = parser.parse_args()
     args.target = {"mse_overhead": args.mse_overhead}
     folder = Path(tempfile.mkdtemp(prefix="shuffledp-bench-"))

@@ -117,3 +117,14 @@ def test_a_master_needs_spark(capsys: pytest.CaptureFixture[str], csv: str) -> N
     words = ("count", csv, "--column", "flag", "--epsilon", "1", "--master", "local[2]")
     code, out, err = run(capsys, *words)
     assert code == 2 and not out and "--engine spark" in err
+
+
+def test_numbers_of_groups_line_up(capsys: pytest.CaptureFixture[str]) -> None:
+    mean = ("mean", "sample:commute", "--column", "minutes", "--bounds", "0,120", "--by", "way")
+    groups = ("--groups", "walk,bike,bus,train,car", "--epsilon", "1", "--seed", "3", "-q")
+    code, out, _ = run(capsys, *mean, *groups)
+    rows = [line.rstrip() for line in out.splitlines()[2:]]
+    assert code == 0 and len(rows) == 5
+    points = [[place for place, one in enumerate(row) if one == "."] for row in rows]
+    assert points == [points[0]] * 5 and len(points[0]) == 3, out
+    assert {len(row) for row in rows} == {len(rows[0])}, out

@@ -20,24 +20,24 @@ import shuffledp
 from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
-from shuffledp.studio.cautions import cautions, smaller_epsilon
 from shuffledp.studio.collecting import Purpose, make_task
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
-from shuffledp.studio.jobs import JOBS, plan_json
+from shuffledp.studio.jobs import JOBS, answers, plan_json
 from shuffledp.studio.public_page import public_page
 from shuffledp.studio.questions import QUESTIONS, plan_of, quick_plan, reach_of
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected, given_values
+from shuffledp.studio.suggesting import smaller_epsilon
 from shuffledp.studio.words import (
     accuracy_sentence,
+    cautions,
     certificate_rows,
     cost_sentence,
     plan_facts,
     plan_sentences,
     suspicion_sentence,
 )
-from shuffledp.studio.worker import answers
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.results import result_lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
@@ -16,46 +16,45 @@ from shuffledp.tasks.results import ResultLine, result_lines
 def add_to(commands: Commands) -> None:
     """Adds the commands of `ledger`."""
     actions = add_group(commands, "ledger", "create, show or check a privacy budget")
-    create = add_command(
-        actions,
-        "create",
-        run_create,
-        "create a ledger",
-        examples=["ledger create budget.json --budget 3"],
-    )
-    create.add_argument("file", metavar="FILE", help="the ledger's file")
+    create = _add(actions, "create", run_create, "create a ledger", "budget.json --budget 3")
     create.add_argument("--budget", required=True, metavar="E", help="total ε")
-    shown = add_command(
+    shown = _add(
         actions,
         "show",
         run_show,
         "show what was spent and what remains",
-        examples=["ledger show budget.json", "ledger show budget.json --entry last"],
+        "budget.json",
+        "budget.json --entry last",
     )
-    shown.add_argument("file", metavar="FILE", help="the ledger's file")
     shown.add_argument(
         "--entry", metavar="N", help="show the result of this entry again (1, 2, … or last)"
     )
-    verify = add_command(
+    verify = _add(
         actions,
         "verify",
         run_verify,
         "check that no entry was edited or removed",
-        examples=["ledger verify budget.json", "ledger verify budget.json --head 3f5a…"],
+        "budget.json",
+        "budget.json --head 3f5a…",
     )
-    verify.add_argument("file", metavar="FILE", help="the ledger's file")
     verify.add_argument(
         "--head", metavar="HASH", help="check that the ledger continues from this earlier head"
     )
-    raised = add_command(
-        actions,
-        "raise",
-        run_raise,
-        "give a ledger a larger budget",
-        examples=["ledger raise budget.json --budget 5"],
+    raised = _add(
+        actions, "raise", run_raise, "give a ledger a larger budget", "budget.json --budget 5"
     )
-    raised.add_argument("file", metavar="FILE", help="the ledger's file")
     raised.add_argument("--budget", required=True, metavar="E", help="the new total ε")
+
+
+def _add(
+    actions: Commands, name: str, run: Callable[[argparse.Namespace], None], said: str, *calls: str
+) -> argparse.ArgumentParser:
+    """An action on the file of a ledger."""
+    parser = add_command(
+        actions, name, run, said, examples=[f"ledger {name} {call}" for call in calls]
+    )
+    parser.add_argument("file", metavar="FILE", help="the ledger's file")
+    return parser
 
 
 def run_create(args: argparse.Namespace) -> None:

@@ -14,13 +14,10 @@ from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any, NoReturn
 
-from shuffledp.cli.output import add_loudness, check_needs, speak_plainly
+from shuffledp.cli.output import Commands, add_loudness, check_needs, speak_plainly
 from shuffledp.documents.json_text import is_text
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
-
-Commands = Any  # argparse's sub-parsers; their type has no public name
-
 
 NO_COMMAND = "there is no command"
 

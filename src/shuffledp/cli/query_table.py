@@ -7,7 +7,7 @@ from typing import Any
 
 import shuffledp
 from shuffledp.cli.output import facts, is_quiet
-from shuffledp.numbers.exact import counted, percent, show
+from shuffledp.numbers.exact import counted, percent, show, written
 from shuffledp.plans.text import protects
 from shuffledp.protocols.results import NEIGHBOURS, Estimate, Result
 from shuffledp.queries.by_group.result import GroupsResult
@@ -100,8 +100,21 @@ def _numbers(result: Result, args: argparse.Namespace) -> Any:
     table.add_column(Text(first), overflow="fold")
     table.add_column(Text(unit), justify="right", style="bold green", no_wrap=True)
     table.add_column(f"{percent(result.confidence)} interval", justify="left", no_wrap=True)
-    texts = [(name.removeprefix("quantile "), *numbers) for name, *numbers in result.texts()]
+    texts = _aligned(result) if isinstance(result, GroupsResult) else result.texts()
     width = max((len(low) for _, _, low, _ in texts), default=0)
     for label, value, low, high in texts:
-        table.add_row(Text(label), value, f"{low:>{width}} … {high}")  # a label is never markup
+        shown = Text(label.removeprefix("quantile "))  # a label is never markup
+        table.add_row(shown, value, f"{low:>{width}} … {high}")
     return table
+
+
+def _aligned(result: GroupsResult) -> list[tuple[str, str, str, str]]:
+    """`texts` with as many decimals in every row as the most exact one has, so that they line
+    up."""
+    digits = max(len(value.partition(".")[2]) for _, value, _, _ in result.texts())
+    rows = [
+        (name, *(written(number, digits) for number in numbers))
+        for name, *numbers in result.shown_rows()
+    ]
+    width = max(len(high) for _, _, _, high in rows)
+    return [(name, value, low, f"{high:>{width}}") for name, value, low, high in rows]

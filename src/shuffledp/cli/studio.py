@@ -31,8 +31,7 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serves the page on this machine until Ctrl+C."""
-    from shuffledp.studio.browser import open_browser, redirect_file
-    from shuffledp.studio.serving import serve
+    from shuffledp.studio.serving import open_browser, redirect_file, serve
 
     def opened(link: str) -> Callable[[], None]:
         if args.json:

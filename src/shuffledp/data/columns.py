@@ -9,10 +9,11 @@ files are streamed. One row is one user. docs/data.md says which values a column
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.extras import require
 
+T = TypeVar("T")
 READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "narwhals", "pyspark")
 """Libraries whose frames are read directly, although they also offer an Arrow stream."""
 STEP = 1 << 20
@@ -73,7 +75,7 @@ class Column:
     holds: ColumnType
     batches: Callable[[], Iterator[NDArray[Any]]]
     chunks: Callable[[], Iterator[Any]] | None = None
-    """The same as Arrow arrays, in which values may be missing; None if it is not a file."""
+    """The same as Arrow arrays, in which values may be missing; None if it is not from Arrow."""
     coded: Callable[[], Iterator[Coded]] | None = None
     """The same with each different value once; None if values are not texts."""
     counted: Callable[[], Iterator[Counted]] | None = None
@@ -282,23 +284,35 @@ def _series_column(series: Any) -> Column:
         raise DataError(MISSING)
     chunks = _as_arrow(series)
     parts = getattr(chunks, "chunks", [chunks])
+    return arrow_parts(len(series), arrow_type(chunks.type), lambda: parts)
 
-    def batches() -> Iterator[NDArray[Any]]:
-        return (to_numpy(part) for part in parts if len(part))
+
+def arrow_parts(
+    rows: int,
+    holds: ColumnType,
+    parts: Callable[[], Iterable[Any]],
+    reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Column:
+    """A column of Arrow arrays; `reading` turns errors that occur while they are read."""
+
+    def each(work: Callable[[Any], T]) -> Callable[[], Iterator[T]]:
+        def read() -> Iterator[T]:
+            with reading():
+                yield from (work(part) for part in parts() if len(part))
+
+        return read
 
     def coded() -> Iterator[Coded]:
-        slices = (part[at : at + STEP] for part in parts for at in range(0, len(part), STEP))
-        return (Coded(*to_dictionary(part)) for part in slices)
+        with reading():
+            for part in parts():
+                for at in range(0, len(part), STEP):
+                    yield Coded(*to_dictionary(part[at : at + STEP]))
 
-    def counted() -> Iterator[Counted]:
-        return (counted_chunk(part) for part in parts if len(part))
-
-    holds = arrow_type(chunks.type)
-    column = Column(rows=len(series), holds=holds, batches=batches)
-    return replace(column, coded=coded, counted=counted) if holds == "text" else column
+    column = Column(rows=rows, holds=holds, batches=each(to_numpy), chunks=each(lambda part: part))
+    return replace(column, coded=coded, counted=each(_counted)) if holds == "text" else column
 
 
-def counted_chunk(chunk: Any) -> Counted:
+def _counted(chunk: Any) -> Counted:
     """How many rows of an Arrow array have each text."""
     found = text_counts(chunk)
     return Coded(*to_dictionary(chunk)).counts() if found is None else Counted(*found)

@@ -5,21 +5,11 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from shuffledp.data.arrays import ColumnType
-from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
-from shuffledp.data.columns import (
-    Coded,
-    Column,
-    Counted,
-    FileFormat,
-    counted_chunk,
-    known_column,
-)
+from shuffledp.data.arrow import arrow_type, pyarrow
+from shuffledp.data.columns import Column, FileFormat, arrow_parts, known_column
 from shuffledp.data.filling import filled_chunk
 from shuffledp.data.headers import (
     UNCLEAR_POINTS,
@@ -55,27 +45,6 @@ def file_column(source: Source, column: str | None, file_format: FileFormat) -> 
         return _csv(source, column, file_format)
     with _reading(source):
         return _with_rows(source, reader(source, column, file_format.fill))
-
-
-def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
-    """The columns of a CSV or Parquet file by name, with the types that their first lines
-    suggest."""
-    with _reading(source):
-        if source.name.endswith(".parquet"):
-            import pyarrow.parquet as pq
-
-            file_format.refuse()
-            with source.open() as opened, pq.ParquetFile(opened) as file:
-                schema, rows = file.schema_arrow, file.metadata.num_rows
-            names, types = list(schema.names), list(schema.types)
-        elif source.is_empty():
-            raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
-        else:
-            found = _header(source, file_format)
-            names, types, rows = found.names, found.types, found.rows
-        if rows == 0:
-            raise DataError(_no_rows(source))
-        return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
 
 
 def _with_rows(source: Source, found: Column) -> Column:
@@ -119,27 +88,10 @@ def _column(
 ) -> Column:
     """The column of Arrow arrays that are read from a file."""
 
-    def chunks() -> Iterator[Any]:
-        with _reading(source):
-            yield from (part for part in parts() if len(part))
+    def filled() -> Iterator[Any]:
+        return (filled_chunk(part, fill) for part in parts())
 
-    def batches() -> Iterator[NDArray[Any]]:
-        with _reading(source):
-            for part in chunks():
-                yield to_numpy(part if fill is None else filled_chunk(part, fill))
-
-    def coded() -> Iterator[Coded]:
-        with _reading(source):
-            for part in chunks():
-                yield Coded(*to_dictionary(part if fill is None else filled_chunk(part, fill)))
-
-    def counted() -> Iterator[Counted]:
-        with _reading(source):
-            for part in chunks():
-                yield counted_chunk(part if fill is None else filled_chunk(part, fill))
-
-    column = Column(rows=rows, holds=holds, batches=batches, chunks=chunks)
-    return replace(column, coded=coded, counted=counted) if holds == "text" else column
+    return arrow_parts(rows, holds, parts if fill is None else filled, lambda: _reading(source))
 
 
 def _parquet(source: Source, column: str | None, fill: object) -> Column:
@@ -246,11 +198,6 @@ class Header(NamedTuple):
     """The decimal separator of each column: a point or a comma."""
     first: Any
     """Its first rows; None if there are none."""
-
-    @property
-    def rows(self) -> int:
-        """How many of its rows were read; 0 only if there are none."""
-        return 0 if self.first is None else len(self.first)
 
     def first_has(self, place: int, text: str) -> bool:
         """Whether one of the first rows has a text in a column of texts."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.data.arrays import MISSING_TYPES
 from shuffledp.errors import ParameterError
 
-MISSING_NAMES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 BUCKET = "bucket"
 MISSING_LABEL = "missing"
 """The label that missing="bucket" adds."""
@@ -21,7 +21,7 @@ WRONG_TYPE = "missing must be a value of the column's type, or the word bucket f
 
 def is_missing(value: object) -> bool:
     """Whether a Python object means a missing value: None, NaN, NA or NaT."""
-    if type(value).__name__ in MISSING_NAMES:
+    if type(value).__name__ in MISSING_TYPES:
         return True
     if isinstance(value, float | Decimal):
         return math.isnan(value)

@@ -32,7 +32,8 @@ def answer(query: GroupableQuery, data: object, groups: Groups) -> GroupsResult:
     with local.missing_first(column):
         values = np.concatenate(list(column.batches()))
     names = public_labels([_plain(label) for label in np.unique(labels)], groups)
-    drawn = [_drawn(query, in_steps(values[labels == label], column.holds)) for label in names]
+    columns = (in_steps(values[labels == label], column.holds) for label in names)
+    drawn = [local.drawn(query, one, one.rows) for one in columns]
     return replace(publish_groups(query, drawn, names, groups), where=where)
 
 
@@ -59,13 +60,6 @@ def check_no_mean(query: GroupableQuery) -> None:
 def _plain(label: Any) -> Label:
     found: Label = label.item() if isinstance(label, np.generic) else label
     return found
-
-
-def _drawn(query: Query[Estimate], column: Column) -> Drawn[Estimate]:
-    """The protocol of one public group, and the reports of its users."""
-    plan = query.plan(column.rows)
-    batch = local.batch_of(plan, query, column)
-    return Drawn(plan.protocol, batch, plan.certificate.to_dict())
 
 
 def publish_groups(

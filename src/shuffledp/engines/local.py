@@ -35,7 +35,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
 from shuffledp.queries.by_group.groups import group_column
 from shuffledp.queries.options import TARGETS
-from shuffledp.release.publish import LESS, publish
+from shuffledp.release.publish import LESS, Drawn, publish
 
 R = TypeVar("R", bound=Result)
 
@@ -62,29 +62,34 @@ def run(query: Query[R], data: object) -> R:
     if query.users is not None and query.users > column.rows:
         raise ShortBatchError(column.rows, query.users)
     users = column.rows if query.users is None else query.users
+    return published(query, drawn(query, column, users), several, where)
+
+
+def drawn(query: Query[R], column: Column, users: int) -> Drawn[R]:
+    """The protocol for this number of users, the reports of all rows, and the certificate."""
     plan = query.plan(users).renewed(query.entropy)
     check_memory(plan.protocol.working_bytes(), LESS)
-    return publish(
-        plan.protocol,
-        batch_of(plan, query, column),
-        confidence=float(query.confidence),
-        ledger=query.open_ledger,
-        what=query.name,
-        note=query.note,
-        certificate=plan.certificate.to_dict(),
-        finish=finish_of(query, several, where),
-        times=1 if several is None else several.times,
-    )
+    return Drawn(plan.protocol, batch_of(plan, query, column), plan.certificate.to_dict())
 
 
-def finish_of(query: Query[R], several: RowsPerUser | None, where: str = "") -> Callable[[R], R]:
-    """Finishes a protocol's result, for rows or for users with several rows."""
+def published(query: Query[R], drawn: Drawn[R], several: RowsPerUser | None, where: str) -> R:
+    """The result of a query, for rows or for users with several rows, charged to its ledger."""
 
     def finish(result: R) -> R:
         found = replace(query.finish(result), where=where)
         return found if several is None else several.finish(found)
 
-    return finish
+    return publish(
+        drawn.protocol,
+        drawn.batch,
+        confidence=float(query.confidence),
+        ledger=query.open_ledger,
+        what=query.name,
+        note=query.note,
+        certificate=drawn.certificate,
+        finish=finish,
+        times=1 if several is None else several.times,
+    )
 
 
 def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Query[R]]:

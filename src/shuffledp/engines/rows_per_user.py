@@ -84,19 +84,18 @@ def numbered(ids: Values) -> NDArray[np.int64]:
     return np.fromiter(found, np.int64, len(ids))
 
 
-def kept(ids: Values, values: Values, rows: int, entropy: Entropy) -> Values:
-    """At most `rows` rows of each user, chosen uniformly at random."""
-    users, order = numbered(ids), entropy.words(len(ids), np.uint64)
+def kept(users: Values, values: Values, rows: int, entropy: Entropy) -> Values:
+    """At most `rows` rows of each numbered user, chosen uniformly at random."""
+    order = entropy.words(len(users), np.uint64)
     places = np.lexsort((order, users))
     sorted_users = users[places]
     begins = np.searchsorted(sorted_users, sorted_users)  # where each row's user begins
     return values[np.sort(places[np.arange(len(places)) - begins < rows])]
 
 
-def summed(ids: Values, values: Values) -> Values:
-    """The sum of each user's rows; real numbers are added in order of size, so that the order of
-    rows does not matter."""
-    users = numbered(ids)
+def summed(users: Values, values: Values) -> Values:
+    """The sum of each numbered user's rows; real numbers are added in order of size, so that the
+    order of rows does not matter."""
     places = np.lexsort((values, users))
     begins = np.flatnonzero(np.diff(users[places], prepend=-1))
     ordered = values[places]

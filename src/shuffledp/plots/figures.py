@@ -42,10 +42,15 @@ def new_figure(wide: float = 7.5, high: float = 4.2, panels: int = 1) -> tuple[F
 def save(figure: Figure, path: str | None) -> Figure:
     """The figure itself, written to a file first if a path is given."""
     if path is not None:
-        content = BytesIO()
-        figure.savefig(content, dpi=DOTS_PER_INCH, format=checked_picture(path))
-        write_whole(path, content.getvalue())
+        write_whole(path, picture(figure, checked_picture(path)))
     return figure
+
+
+def picture(figure: Figure, kind: str = "png") -> bytes:
+    """The figure as the bytes of a file."""
+    content = BytesIO()
+    figure.savefig(content, dpi=DOTS_PER_INCH, format=kind)
+    return content.getvalue()
 
 
 def check_drawing() -> None:
@@ -76,9 +81,7 @@ def _notebook_figure() -> type[Figure]:
 
     class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
-            content = BytesIO()
-            self.savefig(content, format="png")
-            return content.getvalue()
+            return picture(self)
 
     return NotebookFigure
 

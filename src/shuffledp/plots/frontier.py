@@ -61,14 +61,6 @@ class Curve:
         return cls(label, tuple(x for x, _ in points), tuple(y for _, y in points))
 
 
-@dataclass(frozen=True)
-class OtherCurve:
-    """A further curve of one query's picture, and how it is drawn."""
-
-    make: Callable[[Setting], Curve]
-    style: dict[str, Any]
-
-
 def our_curves(
     query: QueryName, setting: Setting, overheads: Iterable[float]
 ) -> tuple[Curve, Curve]:
@@ -134,16 +126,17 @@ class Picture:
 
     overheads: tuple[float, ...]
     """The error targets of shuffledp's curve."""
-    other: OtherCurve | None = None
+    other: tuple[Callable[[Setting], Curve], dict[str, Any]] | None = None
+    """A further curve, and how it is drawn."""
 
 
 PICTURES: dict[QueryName, Picture] = {
     "count": Picture(
         (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 40, 120, 400, 1500),
-        OtherCurve(fixed_size_curve, {"color": PURE, "linewidth": 1.2}),
+        (fixed_size_curve, {"color": PURE, "linewidth": 1.2}),
     ),
     "real-sum": Picture(
-        SUM_OVERHEADS, OtherCurve(bits_curve, {"color": PRINTED, "marker": "s", "markersize": 4})
+        SUM_OVERHEADS, (bits_curve, {"color": PRINTED, "marker": "s", "markersize": 4})
     ),
     "histogram": Picture((0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 20, 60, 200, 800)),
 }
@@ -188,35 +181,29 @@ def _named_curves(curves: Sequence[Curve], citations: bool) -> list[Labelled]:
 def _draw_curves(axes: Axes, table: Table) -> list[Curve]:
     picture = PICTURES[table.query]
     ours, limit = our_curves(table.query, table.setting, picture.overheads)
-    _draw(
-        axes, ours, {"color": OURS, "marker": "o", "markersize": 4, "linewidth": 2.2, "zorder": 3}
-    )
-    _draw(axes, limit, {"color": LIMIT, "linestyle": ":", "linewidth": 2})
-    curves = [ours, limit]
+    drawn: list[tuple[Curve, dict[str, Any]]] = [
+        (ours, {"color": OURS, "marker": "o", "markersize": 4, "linewidth": 2.2, "zorder": 3}),
+        (limit, {"color": LIMIT, "linestyle": ":", "linewidth": 2}),
+    ]
     printed = printed_curve(table.query, table.setting)
     if printed is not None:
-        _draw(axes, printed, {"color": PRINTED, "marker": "s", "markersize": 4})
-        curves.append(printed)
+        drawn.append((printed, {"color": PRINTED, "marker": "s", "markersize": 4}))
     if picture.other is not None:
-        curves.append(picture.other.make(table.setting))
-        _draw(axes, curves[-1], picture.other.style)
-    return curves
-
-
-def _draw(axes: Axes, curve: Curve, style: dict[str, Any]) -> None:
-    axes.plot(curve.messages, curve.errors, label=curve.label, **style)
+        make, style = picture.other
+        drawn.append((make(table.setting), style))
+    for curve, style in drawn:
+        axes.plot(curve.messages, curve.errors, label=curve.label, **style)
+    return [curve for curve, _ in drawn]
 
 
 def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
     """Sets scales and title and, below the picture, explains the marks and lists rows not drawn."""
-    axes.grid(True, which="major", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.set(xscale="log", yscale="log", xlabel="messages per user, on average")
-    axes.set_ylabel(
+    error = (
         f"error of a bucket of {counted(table.setting.error_at, 'user')} (RMSE)"
         if table.query == "histogram"
         else "error of the answer (RMSE, worst data)"
     )
+    log_scales(axes, "messages per user, on average", error)
     axes.set_title(title_of(table), loc="left", color=INK, fontsize=11)
     axes.margins(0.08, 0.07)
     beyond = [
@@ -232,6 +219,13 @@ def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
         + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
     )
     axes.text(0.0, -0.115, text, transform=axes.transAxes, fontsize=8, color=INK, va="top")
+
+
+def log_scales(axes: Axes, xlabel: str, ylabel: str) -> None:
+    """Logarithmic scales with a grid and labels."""
+    axes.grid(True, which="major", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
 
 
 def _in_sight(row: Row) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
-from io import BytesIO
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,10 @@ from shuffledp.numbers.exact import counted, decimals, percent
 from shuffledp.plots.figures import (
     BAND,
     BAR,
-    DOTS_PER_INCH,
     INK,
     LINE,
     new_figure,
+    picture,
     save,
     set_plainly,
     shown_labels,
@@ -239,6 +238,4 @@ def plot_published(
 
 def published_png(results: Sequence[Mapping[str, Any]], note: str = "") -> bytes:
     """The same picture as the bytes of a PNG file."""
-    content = BytesIO()
-    plot_published(results, note=note).savefig(content, dpi=DOTS_PER_INCH, format="png")
-    return content.getvalue()
+    return picture(plot_published(results, note=note))

@@ -12,7 +12,7 @@ from shuffledp.baselines.table import Row, Table, compare, our_name
 from shuffledp.baselines.words import in_words
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
-from shuffledp.plots.frontier import GRID, OURS, QUERY_WORDS
+from shuffledp.plots.frontier import OURS, QUERY_WORDS, log_scales
 from shuffledp.plots.labels import SOFT, Labelled, label_points
 
 if TYPE_CHECKING:
@@ -162,9 +162,6 @@ def _finish(panels: Sequence[Axes], title: str, label: str) -> None:
     """Sets scales, title and axis labels."""
     heights = ("error (RMSE), as a multiple of a trusted party's", "messages per user, on average")
     for panel, height in zip(panels, heights, strict=True):
-        panel.grid(True, which="major", color=GRID, linewidth=0.8)
-        panel.set_axisbelow(True)
-        panel.set(xscale="log", yscale="log", ylabel=height)
-        panel.set_xlabel(label)
+        log_scales(panel, label, height)
     panels[0].axhline(1.0, color=SOFT, linestyle=":", linewidth=1.2)
     panels[0].set_title(title, loc="left", color=INK, fontsize=11)

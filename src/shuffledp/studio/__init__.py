@@ -2,7 +2,7 @@
 
     app.py         the routes; serving.py the server, and who may use it (one-time link, cookie)
     workers.py     jobs in worker processes: the newest request wins, outdated work is killed
-    worker.py      such a process; jobs.py what it does
+    jobs.py        such a process, and what it does
     questions.py   the queries of the page's form; words.py plans in sentences; examples.py results
                    in words; suggesting.py the closest targets that can be reached
     frontier.py    error against messages, ours and the baselines', point by point

@@ -15,7 +15,6 @@ from shuffledp.service.client.collector import call, register_everywhere
 from shuffledp.studio.examples import answer_lines, answer_range
 from shuffledp.studio.fields import Form, whole_number
 from shuffledp.studio.kept import data_folder
-from shuffledp.studio.words import Rows
 from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.log import TaskProof
@@ -24,7 +23,6 @@ from shuffledp.tasks.series import EVERY_DAYS, Series
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import NOT_NAMED, Operators, Task
 
-NOT_WRITTEN = "not written down"
 UNNAMED = "Collection without a name"
 MOST_TIMES = 400
 DATED = ("place", "task", "not_before", "expires")
@@ -59,28 +57,11 @@ class Purpose:
         return self.name or self.question or UNNAMED
 
     @property
-    def asker(self) -> str:
-        """Who asks, in words."""
-        return self.collector or NOT_WRITTEN
-
-    @property
     def operators(self) -> Operators:
         """Who runs what, for the task."""
         return Operators(
             self.collector or NOT_NAMED, self.shuffler or NOT_NAMED, self.analyzer or NOT_NAMED
         )
-
-    def rows(self) -> Rows:
-        """What a data-protection officer asks first; missing texts are marked as missing."""
-        operators = self.operators
-        return [
-            ("The question", self.question or NOT_WRITTEN),
-            ("Who asks", operators.collector),
-            ("Who runs the shuffler", operators.shuffler),
-            ("Who runs the analyzer", operators.analyzer),
-            ("Who decided ε, and why", self.decided or NOT_WRITTEN),
-            ("What becomes of the data", self.afterwards or NOT_WRITTEN),
-        ]
 
 
 Facts = dict[str, Any]

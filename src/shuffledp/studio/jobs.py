@@ -1,17 +1,22 @@
-"""The jobs of the studio's worker processes: each yields its answers one by one, as JSON data."""
+"""The jobs of the studio's worker processes: each yields its answers one by one, as JSON data.
+
+`python -m shuffledp.studio.jobs` is such a process: it reads a line of JSON for each job and writes
+a line for each answer. It ends when nobody writes to it any more, or when it is ended because
+nobody wants the answer any more.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from shuffledp.engines.spark.rates import measure
-from shuffledp.errors import PlanningError
+from shuffledp.errors import PlanningError, ShuffleDPError
 from shuffledp.numbers.exact import show
 from shuffledp.plans.fleet import Rates, fleet
 from shuffledp.plans.plan import Plan
-from shuffledp.studio.cautions import cautions, smaller_epsilon
 from shuffledp.studio.examples import example
 from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier
@@ -26,8 +31,9 @@ from shuffledp.studio.questions import (
     users_of,
 )
 from shuffledp.studio.rehearsing import look, rehearse
-from shuffledp.studio.suggesting import suggestions
+from shuffledp.studio.suggesting import smaller_epsilon, suggestions
 from shuffledp.studio.words import (
+    cautions,
     certificate_rows,
     plan_facts,
     plan_sentences,
@@ -178,3 +184,29 @@ JOBS: dict[str, Job] = {
     "trial": trial_job,
 }
 """Every job by its name."""
+
+
+def answers(line: str) -> Iterator[dict[str, Any]]:
+    """The answers to one job: its items, then that it is done, or why it was refused."""
+    asked = json.loads(line)
+    try:
+        for item in JOBS[asked["job"]](**asked["given"]):
+            yield {"item": item}
+        yield {"end": "done"}
+    except ShuffleDPError as error:
+        yield {"end": "refused", "why": str(error)}
+    except Exception as error:  # the process goes on, and the page says that something is wrong
+        why = f"{type(error).__name__}: this is a bug in shuffledp; please report it."
+        yield {"end": "refused", "why": why}
+
+
+def main() -> None:
+    """Does jobs until standard input ends."""
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        for answer in answers(line):
+            print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

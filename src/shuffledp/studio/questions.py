@@ -369,8 +369,3 @@ def best_plan(form: Form, epsilon: Fraction | None = None) -> AnyPlan:
         with suppress(PlanningError):
             return question.make(form, n, epsilon, service_targets(form, n, targets))
     raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
-
-
-def query_of(form: Form, epsilon: Fraction, **options: Any) -> Query[Any]:
-    """The form's query about a column; `options` are those of every query."""
-    return question_of(form).query(form, epsilon, **options)

@@ -30,7 +30,6 @@ from shuffledp.studio.questions import (
     confidence_of,
     groups_of,
     noise_shares,
-    query_of,
     question_of,
     quick_plan,
     reach_of,
@@ -197,7 +196,7 @@ def _setup(form: Form, plan: str, table: Any, changed: bool) -> tuple[Rehearsal[
         other = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
         made = quick_plan(other, min(table.num_rows, made.users))
     how: dict[str, Any] = {"column": VALUE, "confidence": confidence_of(form)}
-    query = query_of({**form, "equals": None}, made.epsilon, **how)
+    query = question_of(form).query({**form, "equals": None}, made.epsilon, **how)
     shares = noise_shares(form, made.users)
     return Rehearsal(query, table, plan=made, noise_shares=shares), replanned
 

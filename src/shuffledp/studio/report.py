@@ -17,16 +17,13 @@ from shuffledp.numbers.exact import show
 from shuffledp.plans.plan import Plan
 from shuffledp.plots.results import published_png
 from shuffledp.service.http.templates import templates
-from shuffledp.studio.cautions import cautions
-from shuffledp.studio.collecting import NOT_WRITTEN, Purpose, when
+from shuffledp.studio.collecting import Purpose, when
 from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import question_of
 from shuffledp.studio.words import (
-    DEFINITIONS,
-    PRECEDENTS,
-    Rows,
     accuracy_sentence,
+    cautions,
     certificate_rows,
     cost_sentence,
     fake_clients_sentences,
@@ -84,15 +81,12 @@ def report_page(
         version=__version__,
         plan=plan,
         asks=question_of(written.form).words.asks.capitalize(),
-        purpose=written.purpose.rows(),
         accuracy=accuracy_sentence(written.form, plan),
         suspicion=suspicion_sentence(plan.epsilon, question_of(written.form).words.secret),
         strictness=strictness_sentence(plan.epsilon),
-        purpose_of=written.purpose,
+        purpose=written.purpose,
         operators=written.purpose.operators,
-        definitions=DEFINITIONS,
-        precedents=PRECEDENTS,
-        assessment=assessment_rows(written.purpose, plan),
+        cost=cost_sentence(plan),
         promises=plan_sentences(written.form, plan),
         cautions=cautions(written.form, plan),
         trust=trust_rows(written.publish_noise),
@@ -104,26 +98,6 @@ def report_page(
         results=results,
         **(_published(written.form, results, trial) if results else {}),
     )
-
-
-def assessment_rows(purpose: Purpose, plan: Plan[Any]) -> Rows:
-    """What an impact assessment asks, and the answer or who must give it."""
-    return [
-        ("What is the purpose, and who is responsible?", f"{purpose.title}: {purpose.asker}"),
-        ("Which data leave a device?", cost_sentence(plan)),
-        ("Is less possible?", "Raw answers are never collected; only the result is published."),
-        (
-            "Which risks remain?",
-            "Collusion of both servers, too few honest people, repeated questions.",
-        ),
-        (
-            "Which measures are taken?",
-            "Two operators under contract, a least number of people, noise of the analyzer, a "
-            "public log of tasks, a budget on every device.",
-        ),
-        ("Can an answer be erased later?", "No: a sent report cannot be found among the others."),
-        ("What becomes of the data?", purpose.afterwards or NOT_WRITTEN),
-    ]
 
 
 def _published(form: Form, results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, Any]:

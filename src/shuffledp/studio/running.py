@@ -33,7 +33,7 @@ from shuffledp.studio.collecting import (
 )
 from shuffledp.studio.fields import Form, whole_number
 from shuffledp.studio.kept import Entry, Kept
-from shuffledp.studio.questions import query_of, question_of
+from shuffledp.studio.questions import question_of
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.rules import BatchRule
@@ -89,8 +89,9 @@ class Trial:
         values = task.protocol.sample_values(self.devices)
         mixed = np.argsort(SYSTEM.words(self.devices, np.uint64))  # no batch has all equal values
         batches = np.split(values[mixed], self._batches)
-        query = query_of(self._form, task.protocol.epsilon)
-        if not question_of(self._form).words.finds_words:  # else rows are those that are found
+        question = question_of(self._form)
+        query = question.query(self._form, task.protocol.epsilon)
+        if not question.words.finds_words:  # else rows are those that are found
             self.truth = [query.truth(batch) for batch in batches]
 
         def before() -> None:

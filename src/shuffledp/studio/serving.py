@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import secrets
 import socket
+import tempfile
+import threading
+import webbrowser
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from types import FrameType
 from urllib.parse import parse_qs
 
@@ -25,6 +30,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.templates import templates
 from shuffledp.studio.app import Studio
+from shuffledp.studio.kept import data_folder
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -173,3 +179,20 @@ def serve(port: int, opened: Callable[[str], Callable[[], None]]) -> None:
     finally:
         access.link_is_over()
         taken.close()
+
+
+def redirect_file(link: str) -> Path:
+    """A page that leads to the link, in a file that only this user can read: every user of a
+    machine can list the arguments of all processes, so the browser gets the name of this file."""
+    handle, name = tempfile.mkstemp(
+        prefix="studio-", suffix=".html", dir=data_folder()
+    )  # mode 0600
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(_PAGES.get_template("redirect.html").render(link=link))
+    return Path(name)
+
+
+def open_browser(page: Path) -> None:
+    """Opens a file in the user's browser and returns at once: some browsers block until they are
+    closed."""
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()

@@ -1,15 +1,17 @@
-"""The closest targets that can be reached, where the form's cannot."""
+"""The closest targets that can be reached, where the form's cannot; and a smaller ε, where one
+keeps the form's error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import show
+from shuffledp.plans.checks import SMALLEST_EPSILON
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import reach
 from shuffledp.studio.fields import Form, number
@@ -27,7 +29,10 @@ from shuffledp.studio.questions import (
 from shuffledp.studio.words import short
 
 Item = dict[str, Any]
-MOST_STEPS = 5
+MOST_STEPS, MOST_STEPS_DOWN = 5, 6
+LONGEST_STEP = 0.1
+WORTH_SAYING = Fraction(9, 10)
+"""A smaller ε is suggested if it is at most this share of the form's."""
 LARGEST_EPSILON = 8
 MOST_TIMES_AS_MANY = 1000
 MORE = {"messages": "send {} messages", "epsilon": "use ε = {}", "users": "ask {} people"}
@@ -47,7 +52,7 @@ def suggestions(form: Form) -> Iterator[Item]:
         best = None
     if best is not None:
         yield _error(form, best)
-    epsilon = _scaled(form, epsilon_of(form), lambda one: best_plan(form, one))
+    epsilon = _larger_epsilon(form)
     if epsilon is not None and epsilon <= LARGEST_EPSILON:
         yield {"label": f"use ε = {show(epsilon)}", "set": {"epsilon": show(epsilon)}}
     if question_of(form).words.of_one != "sum" or form.get("error_unit") == PERCENT:
@@ -93,14 +98,20 @@ def _up(value: float) -> str:
     return f"{math.ceil(value / step) * step:.10g}"
 
 
-def _scaled(form: Form, start: Fraction, plan: Callable[[Fraction], Plan[Any]]) -> Fraction | None:
+def _tried(form: Form, epsilon: Fraction | None = None) -> tuple[Plan[Any] | None, float]:
+    """The best plan for an ε (the form's), and its error as a share of what the form allows."""
+    try:
+        plan = best_plan(form, epsilon)
+    except PlanningError:
+        return None, 1.5
+    return plan, reach(plan, float(confidence_of(form))) / float(error_of(form))
+
+
+def _larger_epsilon(form: Form) -> Fraction | None:
     """Nearly the least ε whose best plan keeps the error."""
-    allowed, often, epsilon = float(error_of(form)), float(confidence_of(form)), start
+    epsilon = epsilon_of(form)
     for _ in range(MOST_STEPS):
-        try:
-            part = reach(plan(epsilon), often) / allowed
-        except PlanningError:
-            part = 1.5
+        _, part = _tried(form, epsilon)
         if part <= 1:
             return epsilon
         epsilon = Fraction(_up(float(epsilon) * part * MARGIN))
@@ -111,13 +122,11 @@ def _scaled(form: Form, start: Fraction, plan: Callable[[Fraction], Plan[Any]]) 
 
 def _people(form: Form) -> int | None:
     """About the least number of people with whom the error is kept."""
-    often, users = float(confidence_of(form)), users_of(form)
+    users = users_of(form)
     most = MOST_TIMES_AS_MANY * users
     for _ in range(MOST_STEPS):
-        more = {**form, "users": str(users)}
-        try:
-            part = reach(best_plan(more), often) / float(error_of(more))
-        except PlanningError:
+        plan, part = _tried({**form, "users": str(users)})
+        if plan is None:
             return None
         if part <= 1:
             return users
@@ -125,3 +134,30 @@ def _people(form: Form) -> int | None:
         if users > most:
             return None
     return None
+
+
+def smaller_epsilon(form: Form) -> Plan[Any] | None:
+    """A plan that keeps the form's error with nearly the least ε, at any cost in messages; None if
+    that is not clearly below the form's ε, or if the form does not give ε."""
+    if form["find"] != "messages" or "epsilon" not in question_of(form).finds(form):
+        return None
+    given = epsilon = epsilon_of(form)
+    best: Plan[Any] | None = None
+    for _ in range(MOST_STEPS_DOWN):  # the error of the best plan is nearly proportional to 1/ε
+        plan, part = _tried(form, epsilon)
+        if plan is None:
+            break
+        if part <= 1 and (best is None or plan.epsilon < best.epsilon):
+            best = plan
+        if 0.97 <= part <= 1:
+            break
+        epsilon = max(_rounded_up(float(epsilon) * max(part, LONGEST_STEP)), SMALLEST_EPSILON)
+    return best if best is not None and best.epsilon <= WORTH_SAYING * given else None
+
+
+def _rounded_up(epsilon: float) -> Fraction:
+    """An ε of two digits, as people write it, that is not below this one."""
+    digits = f"{epsilon * 1.01:.1e}"
+    found = Fraction(digits)
+    step = Fraction(f"0.1e{digits.partition('e')[2]}")
+    return found if found >= Fraction(epsilon) else found + step

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.fake_clients import most_unmarked, weight
 from shuffledp.studio.fields import Form
-from shuffledp.studio.questions import confidence_of, groups_of, question_of, reach_of
+from shuffledp.studio.questions import (
+    confidence_of,
+    groups_of,
+    question_of,
+    reach_of,
+    wanted_error,
+)
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 Rows = list[tuple[str, str]]
@@ -20,51 +26,8 @@ MORE_PEOPLE = 10
 """The error is also forecast for this many times the planned number of people."""
 SHARES = ("count", "histogram")
 """Queries about shares of people, whose cells count the values 0 and 1."""
-
-
-class Precedent(NamedTuple):
-    """An ε that somebody chose and published."""
-
-    who: str
-    epsilon: str
-    source: str
-
-
-PRECEDENTS = (
-    Precedent(
-        "Apple, usage data of devices",
-        "ε = 2 to 16 per person and day, by kind of data",
-        "Apple, Differential Privacy Overview (2017); per day as listed by D. Desfontaines, A list "
-        "of real-world uses of differential privacy, desfontain.es. Noise is added on the device.",
-    ),
-    Precedent(
-        "US census 2020, redistricting data",
-        "ε = 17.14 for the tables about persons, except with a probability of 10⁻¹⁰",
-        "US Census Bureau, Census Bureau Sets Key Parameters to Protect Privacy in 2020 Census "
-        "Results (9 June 2021). The bureau holds the raw answers.",
-    ),
-    Precedent(
-        "LinkedIn, audience engagements",
-        "ε = 34.9 per person and month, except with a probability of 7·10⁻⁹",
-        "Rogers et al., LinkedIn's Audience Engagements API: A Privacy Preserving Data Analytics "
-        "System at Scale (2020), arXiv 2002.05839. LinkedIn holds the raw data.",
-    ),
-)
-DEFINITIONS: Rows = [
-    (
-        "ε (epsilon)",
-        "How much one person's answer can change the probability of any result: by a factor of at "
-        "most e^ε. Smaller is stricter.",
-    ),
-    ("Shuffler", "Collects encrypted reports, mixes them and forwards them. Cannot read them."),
-    ("Analyzer", "Decrypts mixed messages, adds them up, and publishes the result."),
-    ("Batch", "The reports that are mixed together and counted once."),
-    ("Certificate", "The list of inequalities that prove ε for the exact parameters in use."),
-    (
-        "Margin of error",
-        "How far the published number is from the truth, at most, as often as said.",
-    ),
-]
+LARGE_EPSILON = 4
+"""Above this the guarantee says little about one person (docs/how-to/choose-epsilon.md)."""
 HONEST_SHARE = 0.3
 """The share that fake clients move in the example."""
 
@@ -208,6 +171,26 @@ def percentage(share: float) -> str:
         if digits
         else (f"{100 * share:.0f} %")
     )
+
+
+def cautions(form: Form, plan: Plan[Any]) -> list[str]:
+    """A sentence or two for each weakness that makes a plan hard to defend."""
+    found = []
+    if plan.epsilon > LARGE_EPSILON:
+        found.append(
+            f"ε = {show(plan.epsilon)} is large: above {LARGE_EPSILON} the guarantee protects a "
+            "single person little. Write down why it is needed, or ask for less accuracy."
+        )
+    error, most = reach_of(form, plan), question_of(form).span(form)
+    if form["find"] != "error":
+        error = max(error, float(wanted_error(form)))
+    if 2 * error >= most:
+        found.append(
+            f"An error of {short(error)} is at least half of the largest possible answer "
+            f"({short(most)}): a guess without any data would be as good. Ask more people, "
+            "or ask for a smaller error."
+        )
+    return found
 
 
 def trust_rows(publish_noise: bool) -> Rows:

@@ -39,7 +39,7 @@ class WorkerPool:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "shuffledp.studio.worker",
+            "shuffledp.studio.jobs",
             stdin=PIPE,
             stdout=PIPE,
             limit=LONGEST_LINE,

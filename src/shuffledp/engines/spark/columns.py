@@ -11,7 +11,7 @@ from shuffledp.data.columns import FileFormat, known_column
 from shuffledp.data.filling import WRONG_TYPE
 from shuffledp.data.values import comparable
 from shuffledp.engines.spark.errors import spark_failures
-from shuffledp.engines.spark.text_files import TextTable, read_text_table
+from shuffledp.engines.spark.text_files import TextTable, quoted, read_text_table
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.queries.base import Grouping
 
@@ -75,11 +75,6 @@ def values_of(
     return frame.selectExpr(f"{value_expression(frame, name)} as value", *ids)
 
 
-def quoted(name: str) -> str:
-    """A column's name as SQL takes it."""
-    return f"`{name.replace('`', '``')}`"
-
-
 def value_expression(frame: Any, name: str) -> str:
     """A column in SQL: NaN becomes missing, and decimals become doubles."""
     holds = _type_name(frame, name)
@@ -109,8 +104,7 @@ def equal_to(values: Any, wanted: object) -> Any:
         same = values["value"] == lit(one).cast("float")
     else:
         same = values["value"] == one
-    others = [name for name in values.columns if name != "value"]
-    return values.select(same.alias("value"), *others)
+    return values.withColumn("value", same)
 
 
 def moment(one: dt.date, kind: str) -> Any:
@@ -130,9 +124,7 @@ def filled(values: Any, fill: object) -> Any:
     if not isinstance(fill, FILL_TYPES.get(column_type(values), ())):
         raise ParameterError(WRONG_TYPE)
     kind = values.schema["value"].dataType
-    others = [name for name in values.columns if name != "value"]
-    one = coalesce(values["value"], lit(fill).cast(kind)).alias("value")
-    return values.select(one, *others)
+    return values.withColumn("value", coalesce(values["value"], lit(fill).cast(kind)))
 
 
 def grouped_by(values: Any, grouping: Grouping) -> Any:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.engines.local import fill_of, finish_of
+from shuffledp.engines.local import fill_of, published
 from shuffledp.engines.rows_per_user import RowsPerUser, rows_per_user
 from shuffledp.engines.spark.columns import (
     column_type,
@@ -47,7 +47,7 @@ from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Grouping, Query
-from shuffledp.release.publish import publish
+from shuffledp.release.publish import Drawn
 
 R = TypeVar("R", bound=Result)
 ONE_MACHINE = "it works on one machine only; leave it out, or use shuffledp without Spark."
@@ -72,18 +72,7 @@ def run(query: Query[R], data: Any) -> R:
         several = replace(several, people=people_in(values))
         values = of_users(values, several, query.entropy)
         query = several.ask(query)
-    protocol, report = drawn(query, values)
-    return publish(
-        protocol,
-        report,
-        confidence=float(query.confidence),
-        ledger=query.open_ledger,
-        what=query.name,
-        note=query.note,
-        certificate=certify(protocol).to_dict(),
-        finish=finish_of(query, several, where),
-        times=1 if several is None else several.times,
-    )
+    return published(query, drawn(query, values), several, where)
 
 
 def refuse_local_options(query: Query[R]) -> None:
@@ -93,8 +82,14 @@ def refuse_local_options(query: Query[R]) -> None:
     query.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
 
 
-def drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
-    """(protocol, all users' reports added up) of a column `value`, drawn where the data is."""
+def drawn(query: Query[R], values: Any) -> Drawn[R]:
+    """The protocol, all users' reports added up, and the certificate of a column `value`, drawn
+    where the data is."""
+    protocol, report = _drawn(query, values)
+    return Drawn(protocol, report, certify(protocol).to_dict())
+
+
+def _drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))

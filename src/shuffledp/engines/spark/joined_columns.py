@@ -6,8 +6,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-import numpy as np
-
 from shuffledp.data.arrays import ColumnType
 from shuffledp.data.columns import known_column
 from shuffledp.engines.local import fill_of
@@ -17,17 +15,16 @@ from shuffledp.engines.spark.columns import (
     equal_to,
     filled,
     moment,
-    quoted,
     value_expression,
 )
 from shuffledp.engines.spark.conditions import KEEP
-from shuffledp.engines.spark.text_files import TextTable
+from shuffledp.engines.spark.keyed import row_key
+from shuffledp.engines.spark.text_files import TextTable, quoted
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.queries.base import KeptBounds, Query
 from shuffledp.queries.by_group.groups import Groups
 
-KEY_BYTES = 16
 NUMBERS: dict[ColumnType, str] = {"truth": "long", "whole": "long", "real": "double"}
 """Spark's type for numbers, by what the column holds."""
 
@@ -100,7 +97,7 @@ def _random_values(holds: ColumnType, entropy: Entropy) -> tuple[str, Any]:
     on a key that the driver draws, so a task that runs again gives the same."""
     from pyspark.sql.functions import expr
 
-    key = entropy.words(KEY_BYTES, np.uint8).tobytes().hex()
+    key = row_key(entropy)
     drawn = f"sha2(concat_ws('|', '{key}', monotonically_increasing_id()), 256)"
     if holds == "whole":
         return "long", expr(f"cast(conv(substring({drawn}, 1, 15), 16, 10) as long)")

@@ -16,7 +16,12 @@ import numpy as np
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SECRET_BYTES, SYSTEM, Entropy
 
-JOB_SECRET_BYTES = 32
+JOB_SECRET_BYTES, ROW_KEY_BYTES = 32, 16
+
+
+def row_key(entropy: Entropy) -> str:
+    """A key, drawn by the driver, from which expressions of Spark hash a row's random choices."""
+    return entropy.words(ROW_KEY_BYTES, np.uint8).tobytes().hex()
 
 
 class JobSecret:

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from shuffledp.data.columns import known_column
 from shuffledp.engines.rows_per_user import MISSING_IDS, RowsPerUser, check_ids
 from shuffledp.engines.spark.columns import column_type, missing_values, values_of
 from shuffledp.engines.spark.errors import spark_failures
+from shuffledp.engines.spark.keyed import row_key
 from shuffledp.engines.spark.text_files import TextTable
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.numbers.entropy import Entropy
-
-KEY_BYTES = 16
 
 
 def check_user_name(user: object) -> str:
@@ -67,7 +64,7 @@ def of_users(rows: Any, several: RowsPerUser, entropy: Entropy) -> Any:
 
 
 def _kept(rows: Any, most: int, entropy: Entropy) -> Any:
-    key = entropy.words(KEY_BYTES, np.uint8).tobytes().hex()
+    key = row_key(entropy)
     equal = rows.groupBy("user", "value").count()
     each = equal.selectExpr("user", "value", "explode(sequence(1L, count)) as number")
     hashed = each.selectExpr(

@@ -47,7 +47,6 @@ UNCLEAR = (
 )
 """The form of a value that might not be a text."""
 
-
 UNREADABLE = (
     "Spark cannot read the file as CSV; check that it is complete and that all its lines have as "
     "many columns as the first."
@@ -66,18 +65,17 @@ class TextTable:
         """The frame of this column, in the type that its values look like (or as texts), with null
         for missing ones; also with the column of user ids, as texts, if one is named."""
         name = known_column(column, self.frame.columns)
-        quoted = f"`{name.replace('`', '``')}`"
+        own, ids = quoted(name), [] if user is None else [quoted(user)]
         missing = ", ".join(f"'{word}'" for word in _missing_words())
-        ids = [] if user is None else [f"`{user.replace('`', '``')}`"]
         texts = self.frame.selectExpr(
-            f"if({quoted} in ({missing}), null, {quoted}) as value",
+            f"if({own} in ({missing}), null, {own}) as value",
             *(f"if({one} in ({missing}), null, {one}) as {one}" for one in ids),
         )
         with spark_failures(UNREADABLE):
             self._check(texts)
             kind = "string" if as_text else _kind(texts)
             self._warn_of_header(name, kind, texts)
-        return texts.selectExpr(f"cast(value as {kind}) as {quoted}", *ids)
+        return texts.selectExpr(f"cast(value as {kind}) as {own}", *ids)
 
     @staticmethod
     def _warn_of_header(name: str, kind: str, texts: Any) -> None:
@@ -102,6 +100,11 @@ class TextTable:
             )
         if len(self.frame.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
             raise DataError(MISSING)
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def read_text_table(session: Any, source: str, delimiter: str, encoding: str) -> TextTable:
