@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from shuffledp.service.answers import AnswerTooLong, bounded_request, bounded_request_async
-from shuffledp.service.http.arriving import Arriving
+from shuffledp.service.http.bodies import Arriving
 from shuffledp.service.http.problems import Problem
 
 UNPACKED = 600 << 20

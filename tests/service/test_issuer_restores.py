@@ -16,7 +16,7 @@ from service_issuer import IssuerParty, code
 from service_trio import OPERATOR, Trio, bearing, sha
 
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.issuer.record import IssuedRecord
+from shuffledp.service.issuer.issued_record import IssuedRecord
 from shuffledp.service.store.backups import back_up, restore
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.tokens import TokenRequest, task_challenge

@@ -20,7 +20,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.errors import ConfigError, Refused, Unreachable
-from shuffledp.service.http.config import load_config
+from shuffledp.service.http.config import load_config, place
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.tasks.log import TaskProof
@@ -234,7 +234,7 @@ def test_the_relay_drains_before_it_ends(tmp_path: Path) -> None:
 def test_the_relay_refuses_settings_that_it_does_not_use(tmp_path: Path) -> None:
     config = tmp_path / "relay.toml"
     config.write_text('[relay]\nlisten = "127.0.0.1:8804"\n')
-    assert load_config(config, RelayConfig).port == 8804
+    assert place(load_config(config, RelayConfig).listen)[1] == 8804
     for setting in ('operators_listen = "127.0.0.1:8814"', 'store = "sqlite:store.db"'):
         config.write_text(f"[relay]\n{setting}\n")
         with pytest.raises(ConfigError, match=r"\[relay\] has no setting"):

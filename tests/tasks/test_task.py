@@ -175,7 +175,7 @@ def test_the_limits_of_proofs_are_those_of_the_javascript_client() -> None:
         ("task/proving.ts", f"MOST_PROOF_STEPS = {MOST_PROOF_STEPS // 10**6}e6;"),
         ("cells/bounded.ts", f"STEPS_PER_CUT = {bounded.STEPS_PER_CUT};"),
         ("cells/bounded.ts", f"STEP_BITS = {bounded.STEP_BITS};"),
-        ("cells/sparse.ts", f"STEPS_PER_CUT = {sparse.STEPS_PER_CUT};"),
+        ("cells/branched.ts", f"STEPS_PER_CUT = {sparse.STEPS_PER_CUT};"),
     ):
         assert wanted in (sources / file).read_text()
 

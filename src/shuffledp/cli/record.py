@@ -10,7 +10,7 @@ from shuffledp.cli.output import Commands, add_command, facts, read_json, write_
 from shuffledp.cli.task import read_task
 from shuffledp.errors import ParameterError
 from shuffledp.plans.plan import Plan
-from shuffledp.tasks.record import (
+from shuffledp.tasks.deployment_record import (
     NOT_STATED,
     Statement,
     record_as_html,

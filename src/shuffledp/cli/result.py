@@ -39,8 +39,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask, call
 
     if args.series is not None:
         run_series(args)
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
         print(call("GET", url).text, end="")
         return
-    answer = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"))
+    answer = ask(args.analyzer, f"/tasks/{task_id}/results")
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
 
@@ -59,16 +58,13 @@ def run(args: argparse.Namespace) -> None:
 def run_series(args: argparse.Namespace) -> None:
     """Prints the results of a series by date, with their intervals."""
     from shuffledp.cli.task_series import read_series
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask
     from shuffledp.tasks.results import date_text, series_csv
 
     known = re.fullmatch("[0-9a-f]{64}", args.series)
     tasks = [] if known else read_series(args.series)
     series = tasks[0].series_id if tasks else args.series
-    members = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/series/{series}/results"))[
-        "members"
-    ]
+    members = ask(args.analyzer, f"/series/{series}/results")["members"]
     if tasks and not {one["task"] for one in members} <= {task.id.hex() for task in tasks}:
         raise ParameterError(
             f"The analyzer has tasks of this series that are not in {args.series}; ask the "

@@ -170,22 +170,18 @@ def run_enrol(args: argparse.Namespace) -> None:
 
 
 def run_discard_batch(args: argparse.Namespace) -> None:
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask
 
-    url = f"{args.analyzer.rstrip('/')}/batches/{args.batch}/discard"
-    done = answer_json(
-        call("POST", url, given_token(args, "operator"), json={"reason": args.reason})
-    )
+    path, reason = f"/batches/{args.batch}/discard", {"reason": args.reason}
+    done = ask(args.analyzer, path, given_token(args, "operator"), method="POST", json=reason)
     emit(args, done, lambda out: out.print(f"Batch {args.batch} is discarded.", markup=False))
 
 
 def run_restore(args: argparse.Namespace) -> None:
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask
 
-    url = f"{args.analyzer.rstrip('/')}/ledger/restore"
-    done = answer_json(call("POST", url, given_token(args, "operator")))
+    token = given_token(args, "operator")
+    done = ask(args.analyzer, "/ledger/restore", token, method="POST")
     emit(
         args,
         done,

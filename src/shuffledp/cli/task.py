@@ -31,7 +31,7 @@ from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.exact import counted, show
-from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
+from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, system_clock
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -227,11 +227,11 @@ def _default_reports(args: argparse.Namespace, protocol: Protocol[Result]) -> in
     return default_reports(protocol)
 
 
-def moment(text: str, name: str, clock: Clock = system_clock) -> int:
+def moment(text: str, name: str) -> int:
     """Seconds since 1970 from a date, or from a duration starting now."""
     span = re.fullmatch("([0-9]{1,6})([mhd])", text.strip(), re.ASCII)
     if span:
-        return int(clock()) + int(span[1]) * {"m": 60, "h": 3600, "d": DAY_SECONDS}[span[2]]
+        return int(system_clock()) + int(span[1]) * {"m": 60, "h": 3600, "d": DAY_SECONDS}[span[2]]
     try:
         when = datetime.fromisoformat(text.strip())
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
@@ -462,11 +462,9 @@ def _task_id(args: argparse.Namespace) -> str:
 
 
 def _call(args: argparse.Namespace, method: str, path: str, **content: Any) -> dict[str, Any]:
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.service.client.collector import ask
 
-    url = f"{args.server.rstrip('/')}{path}"
-    return answer_json(call(method, url, given_token(args, "operator"), **content))
+    return ask(args.server, path, given_token(args, "operator"), method=method, **content)
 
 
 def add_log(actions: Commands) -> None:

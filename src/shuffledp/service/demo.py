@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,12 +21,17 @@ import httpx2
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.blocking import run_blocking
-from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
+from shuffledp.service.client.collector import (
+    enrol,
+    first_result,
+    gateway_key,
+    register_everywhere,
+    waited,
+)
 from shuffledp.service.client.connection import BlockingConnection
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.retries import Retries
 from shuffledp.service.client.sending import Client, fetch_proof
-from shuffledp.service.errors import Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
@@ -151,66 +155,44 @@ def configuration(
 ) -> str:
     """The TOML file of the servers, with all their files in one folder."""
     sha = {name: token_hash(token).hex() for name, token in tokens.items()}
-    return f"""
-[shuffler]
-listen = "127.0.0.1:{ports["shuffler"]}"
-store = "sqlite:{folder}/shuffler.db"
-spool = "{folder}/shuffler"
-analyzer = "http://127.0.0.1:{ports["analyzer"]}"
-collector_token_sha256 = "{sha["collector at shuffler"]}"
-operator_token_sha256 = "{sha["operator"]}"
-allow_origins = {json.dumps(list(origins))}
-drain_seconds = 0
-
-[analyzer]
-listen = "127.0.0.1:{ports["analyzer"]}"
-store = "sqlite:{folder}/analyzer.db"
-spool = "{folder}/analyzer"
-keys = "{folder}/keys"
-ledger = "{folder}/ledger.json"
-budget = "100"
-collector_token_sha256 = "{sha["collector at analyzer"]}"
-shuffler_token_sha256 = "{sha["shuffler"]}"
-operator_token_sha256 = "{sha["operator of analyzer"]}"
-allow_origins = {json.dumps(list(origins))}
-drain_seconds = 0
-""" + _more_tables(folder, ports, sha, origins)
-
-
-def _more_tables(
-    folder: Path, ports: dict[str, int], sha: dict[str, str], origins: Sequence[str]
-) -> str:
-    """The tables of the servers that not every deployment has."""
-    allowed = f"allow_origins = {json.dumps(list(origins))}"
-    issuer = f"""
-[issuer]
-listen = "127.0.0.1:{ports.get("issuer")}"
-store = "sqlite:{folder}/issuer.db"
-spool = "{folder}/issuer"
-keys = "{folder}/issuer-keys"
-collector_token_sha256 = "{sha["collector at issuer"]}"
-operator_token_sha256 = "{sha["operator"]}"
-{allowed}
-drain_seconds = 0
-"""
-    relay = f"""
-[relay]
-listen = "127.0.0.1:{ports.get("relay")}"
-shuffler = "http://127.0.0.1:{ports["shuffler"]}"
-{allowed}
-"""
-    return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
+    own: dict[str, dict[str, Any]] = {
+        "shuffler": {
+            "analyzer": f"http://127.0.0.1:{ports['analyzer']}",
+            "operator_token_sha256": sha["operator"],
+        },
+        "analyzer": {
+            "keys": f"{folder}/keys",
+            "ledger": f"{folder}/ledger.json",
+            "budget": "100",
+            "shuffler_token_sha256": sha["shuffler"],
+            "operator_token_sha256": sha["operator of analyzer"],
+        },
+        "issuer": {"keys": f"{folder}/issuer-keys", "operator_token_sha256": sha["operator"]},
+        "relay": {"shuffler": f"http://127.0.0.1:{ports['shuffler']}"},
+    }
+    lines = []
+    for role, port in ports.items():
+        settings = {"listen": f"127.0.0.1:{port}", "allow_origins": list(origins), **own[role]}
+        if role != "relay":
+            settings |= {
+                "store": f"sqlite:{folder}/{role}.db",
+                "spool": f"{folder}/{role}",
+                "collector_token_sha256": sha[f"collector at {role}"],
+                "drain_seconds": 0,
+            }
+        lines += [f"[{role}]", *(f"{name} = {json.dumps(it)}" for name, it in settings.items())]
+    return "\n".join(lines) + "\n"
 
 
 def wait_ready(url: str, seconds: float = 120.0) -> None:
     """Waits until a server is ready; raises `Unreachable` if it is not in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+
+    def ready() -> bool | None:
         with contextlib.suppress(httpx2.TransportError):
-            if httpx2.get(f"{url}/readyz").status_code == 200:
-                return
-        time.sleep(0.05)
-    raise Unreachable(f"The server at {url} did not start; look at its log.")
+            return httpx2.get(f"{url}/readyz").status_code == 200 or None
+        return None
+
+    waited(ready, seconds, 0.05, f"The server at {url} did not start; look at its log.")
 
 
 def simulated(users: int) -> list[int]:
@@ -223,11 +205,20 @@ def run_demo(
 ) -> dict[str, Any]:
     """Runs everything once and cleans up; returns the result and the truth. `more` names
     further servers to run."""
-    folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
+    with (
+        scratch_folder("shuffledp-demo-", say, keep) as folder,
+        local_servers(folder, more=more) as servers,
+    ):
+        servers.introduce(say)
+        return _one_round(servers, users, epsilon, say)
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str, say: Say, keep: bool) -> Iterator[Path]:
+    """A folder that is removed in the end, unless it is to be kept."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        with local_servers(folder, more=more) as servers:
-            servers.introduce(say)
-            return _one_round(servers, users, epsilon, say)
+        yield folder
     finally:
         if keep:
             say(f"everything is kept in {folder}")
@@ -252,7 +243,8 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     )
     values = simulated(users)
     send_all(servers, task, values, servers.enrol(users), say)
-    result = _wait_result(servers, task)
+    trouble = f"No result after {RESULT_SECONDS:.0f} s; look at the logs with --keep."
+    result = first_result(servers.analyzer, task, RESULT_SECONDS, 0.1, trouble)
     return {"truth": sum(values), **result}
 
 
@@ -294,13 +286,3 @@ def send_all(
         for done, _ in enumerate(threads.map(send, range(len(values))), start=1):
             if done % max(1, len(values) // 4) == 0:
                 say(f"{done:,} of {len(values):,} simulated users have sent their report")
-
-
-def _wait_result(servers: Servers, task: Task) -> dict[str, Any]:
-    end = time.monotonic() + RESULT_SECONDS
-    while time.monotonic() < end:
-        found = results(servers.analyzer, task.id.hex())
-        if found:
-            return found[0]
-        time.sleep(0.1)
-    raise Unreachable(f"No result after {RESULT_SECONDS:.0f} s; look at the logs with --keep.")

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -29,7 +26,15 @@ from starlette.types import ASGIApp
 
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import results
-from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
+from shuffledp.service.demo import (
+    Say,
+    Servers,
+    free_port,
+    local_servers,
+    scratch_folder,
+    send_all,
+    simulated,
+)
 from shuffledp.service.http.origins import Origins
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
@@ -151,51 +156,44 @@ def run_survey(
     keep: bool = False,
     more: Sequence[str] = (),
     origins: Sequence[str] = (),
-    ready: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serves the survey until it is interrupted, and cleans up; `more` names further servers to
-    run, `origins` other sites whose pages may use the survey, and `ready` is told the page's URL.
+    run, and `origins` other sites whose pages may use the survey.
 
     Of the users, `browsers` are people who answer on the page; the others are simulated.
     """
-    folder = Path(tempfile.mkdtemp(prefix="shuffledp-survey-"))
     port = port or free_port()
     site = f"http://127.0.0.1:{port}"
-    try:
-        with local_servers(folder, origins=(site, *origins), more=more) as servers:
-            servers.introduce(say)
-            survey = make_survey(servers, users, epsilon, question, origins)
-            values = simulated(users - browsers)
-            ended = threading.Event()
-            simulation = threading.Thread(
-                target=_send_simulated, args=(survey, values, say, ended), daemon=True
-            )
-            simulation.start()
-            say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
-            if origins:
-                say(f"Pages of {', '.join(origins)} find the task at {site}/task.json")
-            where = "your browser" if browsers == 1 else f"{browsers:,} browsers"
-            say(f"Open {site} in {where}; stop with Ctrl-C")
-            ready(site)
-            config = uvicorn.Config(
-                survey.app(),
-                "127.0.0.1",
-                port,
-                log_level="warning",
-                timeout_graceful_shutdown=STOP_SECONDS,  # an open page must not delay the end
-            )
-            try:
-                uvicorn.Server(config).run()
-            finally:  # devices would keep trying to reach servers that are gone
-                ended.set()
-                simulation.join()
-    except KeyboardInterrupt:
-        pass  # the way to end it
-    finally:
-        if keep:
-            say(f"everything is kept in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    with (
+        contextlib.suppress(KeyboardInterrupt),  # the way to end it
+        scratch_folder("shuffledp-survey-", say, keep) as folder,
+        local_servers(folder, origins=(site, *origins), more=more) as servers,
+    ):
+        servers.introduce(say)
+        survey = make_survey(servers, users, epsilon, question, origins)
+        values = simulated(users - browsers)
+        ended = threading.Event()
+        simulation = threading.Thread(
+            target=_send_simulated, args=(survey, values, say, ended), daemon=True
+        )
+        simulation.start()
+        say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
+        if origins:
+            say(f"Pages of {', '.join(origins)} find the task at {site}/task.json")
+        where = "your browser" if browsers == 1 else f"{browsers:,} browsers"
+        say(f"Open {site} in {where}; stop with Ctrl-C")
+        config = uvicorn.Config(
+            survey.app(),
+            "127.0.0.1",
+            port,
+            log_level="warning",
+            timeout_graceful_shutdown=STOP_SECONDS,  # an open page must not delay the end
+        )
+        try:
+            uvicorn.Server(config).run()
+        finally:  # devices would keep trying to reach servers that are gone
+            ended.set()
+            simulation.join()
 
 
 class Ended(Exception):

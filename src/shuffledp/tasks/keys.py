@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shuffledp.documents.files import private, sync
 from shuffledp.documents.json_text import read_json_file
@@ -75,7 +74,7 @@ class PrivateKey:
     def public(self) -> PublicKey:
         """The public half."""
         key = X25519PrivateKey.from_private_bytes(self.secret).public_key()
-        return PublicKey(self.key_id, self.epoch, key.public_bytes(Encoding.Raw, PublicFormat.Raw))
+        return PublicKey(self.key_id, self.epoch, key.public_bytes_raw())
 
 
 class KeyFolder:

@@ -12,7 +12,7 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.merkle import HASH_BYTES, MerkleTree
@@ -147,12 +147,7 @@ class Checkpoint:
 
     def with_signatures(self, more: Iterable[Signature]) -> Checkpoint:
         """The checkpoint with further signature lines."""
-        return Checkpoint(
-            origin=self.origin,
-            size=self.size,
-            root=self.root,
-            signatures=(*self.signatures, *more),
-        )
+        return replace(self, signatures=(*self.signatures, *more))
 
     def holds(self, key: VerifierKey) -> bool:
         """Whether this key has signed; raises `ProofError` if a line names the key and its

@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shuffledp.documents.schema import Pattern, Text
 from shuffledp.tasks.errors import TaskError
@@ -52,6 +51,13 @@ def _expand(suite: bytes, key: bytes, label: bytes, info: bytes, size: int) -> b
     return expand(key, size.to_bytes(2, "big") + _VERSION + suite + label + info, size)
 
 
+def _exchanged(own: X25519PrivateKey, other: bytes, trouble: str) -> bytes:
+    try:
+        return own.exchange(X25519PublicKey.from_public_bytes(other))
+    except ValueError:
+        raise TaskError(trouble) from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class HpkeContext:
     """The keys that both sides derive. Secret: it prints nothing."""
@@ -71,27 +77,17 @@ class HpkeContext:
     ) -> HpkeContext:
         """The sender's context; `ephemeral` is for tests."""
         own = ephemeral or X25519PrivateKey.generate()
-        enc = own.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        try:
-            shared = own.exchange(X25519PublicKey.from_public_bytes(recipient))
-        except ValueError:
-            raise TaskError(
-                "The gateway's key is not an X25519 key; ask its operator for a valid one."
-            ) from None
-        return cls._of(shared, enc, recipient, info)
+        trouble = "The gateway's key is not an X25519 key; ask its operator for a valid one."
+        shared = _exchanged(own, recipient, trouble)
+        return cls._of(shared, own.public_key().public_bytes_raw(), recipient, info)
 
     @classmethod
     def receiving(cls, secret: bytes, enc: bytes, info: bytes) -> HpkeContext:
         """The recipient's context; raises `TaskError` if `enc` is not a key."""
         own = X25519PrivateKey.from_private_bytes(secret)
-        public = own.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        try:
-            shared = own.exchange(X25519PublicKey.from_public_bytes(enc))
-        except ValueError:
-            raise TaskError(
-                "The message's key is not an X25519 key; encrypt the message again."
-            ) from None
-        return cls._of(shared, enc, public, info)
+        trouble = "The message's key is not an X25519 key; encrypt the message again."
+        shared = _exchanged(own, enc, trouble)
+        return cls._of(shared, enc, own.public_key().public_bytes_raw(), info)
 
     @classmethod
     def _of(cls, exchanged: bytes, enc: bytes, recipient: bytes, info: bytes) -> HpkeContext:

@@ -12,10 +12,11 @@ same messages always have the same manifest.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
 
 from shuffledp.documents.json_text import read_json
 from shuffledp.errors import ParameterError
@@ -235,12 +237,10 @@ class Sorter:
                     out.write(self._cipher.encrypt(nonce, data, None))
         return path
 
-    def _block(self, file: BinaryIO) -> Rows | None:
-        head = file.read(4 + NONCE_BYTES)
-        if not head:
-            return None
-        data = file.read(int.from_bytes(head[:4], "big") + 16)
-        return as_rows(self._cipher.decrypt(head[4:], data, None))
+    def _blocks(self, file: BinaryIO) -> Iterator[Rows]:
+        while head := file.read(4 + NONCE_BYTES):
+            data = file.read(int.from_bytes(head[:4], "big") + 16)
+            yield as_rows(self._cipher.decrypt(head[4:], data, None))
 
     def _texts(self, rows: Rows) -> Any:
         """The sort keys of messages: the keys of the order, then the messages themselves."""
@@ -248,27 +248,31 @@ class Sorter:
         return np.ascontiguousarray(keys).view(f"S{keys.shape[1]}")[:, 0]
 
     def _merged(self, runs: list[Path]) -> Iterator[Rows]:
-        """All messages of several runs in order: up to the least block's last message at a time."""
-        files = [open(run, "rb") for run in runs]  # noqa: SIM115
-        try:
-            blocks = {
-                at: rows for at, file in enumerate(files) if (rows := self._block(file)) is not None
-            }
-            texts = {at: self._texts(rows) for at, rows in blocks.items()}
-            while blocks:
-                limit = min(found[-1] for found in texts.values())
-                pieces = []
-                for at in list(blocks):
-                    count = int(np.searchsorted(texts[at], limit, "right"))
-                    pieces.append(blocks[at][:count])
-                    blocks[at], texts[at] = blocks[at][count:], texts[at][count:]
-                    if not len(blocks[at]):
-                        following = self._block(files[at])
-                        if following is None:
-                            del blocks[at], texts[at]
-                        else:
-                            blocks[at], texts[at] = following, self._texts(following)
-                yield ordered(np.concatenate(pieces), self._secret)
-        finally:
-            for file in files:
-                file.close()
+        """All messages of several runs in order."""
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(open(run, "rb")) for run in runs]
+            for rows in merged([self._blocks(file) for file in files], self._texts):
+                yield ordered(rows, self._secret)
+
+
+def merged(
+    runs: Sequence[Iterator[NDArray[Any]]], texts: Callable[[NDArray[Any]], NDArray[Any]]
+) -> Iterator[NDArray[Any]]:
+    """The entries of sorted runs, given as blocks that are not empty: all up to the least block's
+    last entry at a time, which are still to be sorted. `texts` returns the entries' sort keys."""
+    blocks = {at: rows for at, run in enumerate(runs) if (rows := next(run, None)) is not None}
+    keys = {at: texts(rows) for at, rows in blocks.items()}
+    while blocks:
+        limit = min(found[-1] for found in keys.values())
+        pieces = []
+        for at in list(blocks):
+            count = int(np.searchsorted(keys[at], limit, "right"))
+            pieces.append(blocks[at][:count])
+            blocks[at], keys[at] = blocks[at][count:], keys[at][count:]
+            if not len(blocks[at]):
+                following = next(runs[at], None)
+                if following is None:
+                    del blocks[at], keys[at]
+                else:
+                    blocks[at], keys[at] = following, texts(following)
+        yield np.concatenate(pieces)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from shuffledp.documents.files import sync, write_whole
 from shuffledp.tasks.errors import StateLost
 from shuffledp.tasks.ordering import PAGE_ROWS, Rows
-from shuffledp.tasks.parts import Sorter, as_rows
+from shuffledp.tasks.parts import Sorter, as_rows, merged
 from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES
 
 KEPT_KEY_BYTES = 16
@@ -227,28 +227,21 @@ class ReplayMemory:
         write_whole(self.folder / MEMORY_FILE, json.dumps(data), durable=True)
 
 
-def merge_runs(runs: list[Path], target: Path, page: int = MERGE_PAGE) -> int:
+def merge_runs(runs: list[Path], target: Path) -> int:
     """Writes the entries of sorted files, sorted, to one file that is on disk on return; returns
-    how many there are. About `page` entries of each file are in memory at a time."""
+    how many there are."""
     total = 0
     with open(target, "wb") as out:
-        for entries in _merged(runs, page):
-            out.write(entries.tobytes())
+        for entries in merged([_pages(run) for run in runs], lambda entries: entries):
+            out.write(np.sort(entries).tobytes())
             total += len(entries)
     sync(target)
     return total
 
 
-def _merged(runs: list[Path], page: int) -> Iterator[Texts]:
-    """The entries of sorted files in order, in pieces: all up to the least page's last entry."""
-    files = [np.memmap(path, f"S{KEPT_KEY_BYTES}", "r") for path in runs if path.stat().st_size]
-    starts = [0] * len(files)
-    while rest := [at for at, file in enumerate(files) if starts[at] < len(file)]:
-        pages = {at: files[at][starts[at] : starts[at] + page] for at in rest}
-        limit = min(entries[-1] for entries in pages.values())
-        pieces = []
-        for at, entries in pages.items():
-            taken = int(np.searchsorted(entries, limit, "right"))
-            pieces.append(entries[:taken])
-            starts[at] += taken
-        yield np.sort(np.concatenate(pieces))
+def _pages(run: Path) -> Iterator[Texts]:
+    """The entries of a file, `MERGE_PAGE` at a time."""
+    if run.stat().st_size:
+        file = np.memmap(run, f"S{KEPT_KEY_BYTES}", "r")
+        for start in range(0, len(file), MERGE_PAGE):
+            yield file[start : start + MERGE_PAGE]

@@ -51,6 +51,20 @@ BATCH_ORDERS = ("canonical", "uniform")
 LATEST_SECOND = 253_402_300_799
 """The end of the year 9999."""
 MOST_TASK_BYTES = 8 << 20
+AS_WRITTEN = (
+    "name",
+    "question",
+    "shuffler",
+    "not_before",
+    "expires",
+    "certificate",
+    "report_size",
+    "padding",
+    "order",
+    "repeat",
+    "publish_noise",
+)
+"""Fields that are the same in a `Task` and in its JSON."""
 OPERATOR = Text(200, 1, ONE_LINE)
 TASK = Record(
     {
@@ -209,20 +223,10 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """The task as a JSON object without floats, so that its text is unique."""
         return {
+            **{name: getattr(self, name) for name in AS_WRITTEN},
             "format": TASK_FORMAT,
-            "name": self.name,
-            "question": self.question,
             "operators": asdict(self.operators),
-            "shuffler": self.shuffler,
-            "not_before": self.not_before,
-            "expires": self.expires,
-            "certificate": self.certificate,
-            "report_size": self.report_size,
-            "padding": self.padding,
             "batch": asdict(self.batch),
-            "order": self.order,
-            "repeat": self.repeat,
-            "publish_noise": self.publish_noise,
             "suite": SUITE_NAME,
             "analyzer_key": self.key.to_dict(),
             **({} if self.issuer is None else {"issuer": self.issuer.to_dict()}),
@@ -322,15 +326,14 @@ class Task:
             )
         canonical_text(self.to_dict())
 
-    def check_time(self, now: float, allowance: int = 0) -> None:
-        """Raises `TaskNotNow` unless the task is valid at this time, give or take `allowance`
-        seconds."""
-        if now < self.not_before - allowance:
+    def check_time(self, now: float) -> None:
+        """Raises `TaskNotNow` unless the task is valid at this time."""
+        if now < self.not_before:
             raise TaskNotNow(
                 "task-early",
                 "This task is not valid yet; answer it later, and check this device's clock.",
             )
-        if now >= self.expires + allowance:
+        if now >= self.expires:
             raise TaskNotNow(
                 "task-expired",
                 "This task has expired and takes no more answers; ask the collector for its "
@@ -390,20 +393,10 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
     data = _checked_json(text)
     try:
         task = Task(
-            name=data["name"],
-            question=data["question"],
+            **{name: data[name] for name in AS_WRITTEN},
             operators=Operators(**data["operators"]),
-            shuffler=data["shuffler"],
-            not_before=data["not_before"],
-            expires=data["expires"],
-            certificate=data["certificate"],
-            report_size=data["report_size"],
-            padding=data["padding"],
             batch=BatchRule(**data["batch"]),
             key=PublicKey.from_dict(data["analyzer_key"]),
-            order=data["order"],
-            repeat=data["repeat"],
-            publish_noise=data["publish_noise"],
             issuer=TokenIssuer.from_dict(data["issuer"]) if "issuer" in data else None,
             gateway=GatewayKey.from_hex(data["gateway"]) if "gateway" in data else None,
             series=Series(**data["series"]) if "series" in data else None,

@@ -271,10 +271,6 @@ class IssuerKeyFolder:
             self._known[key.id] = _read(file, key)
         return self._known[key.id]
 
-    def count(self) -> int:
-        """How many keys there are."""
-        return sum(1 for _ in self.path.glob("issuer-*.pem")) if self.path.is_dir() else 0
-
     def _file(self, key: IssuerKey) -> Path:
         return self.path / f"issuer-{key.id.hex()}.pem"
 

@@ -1,4 +1,5 @@
 /** Cells, and groups of cells: what a protocol draws at once and what a report must hold for it. */
+import { bad } from "../errors.js";
 import type { Rational } from "../numbers/rational.js";
 import type { Words } from "../numbers/sampling.js";
 import { exactly, whole } from "../schema.js";
@@ -42,6 +43,17 @@ export interface MessageLaws {
 }
 
 export const MASS_BITS = 192;
+
+/** The message laws of a kind whose reports always hold the most messages that a user sends. */
+export const needsExactPadding = (kind: string) => (): Promise<MessageLaws> =>
+  bad(`${kind[0]!.toUpperCase()}${kind.slice(1)} cells need exact padding`);
+
+/** What a certificate says about the proof of a cell with two directions. */
+export interface StatedProof {
+  readonly most_messages?: unknown;
+  readonly up?: { readonly rule?: unknown };
+  readonly down?: { readonly rule?: unknown };
+}
 
 /** What a protocol draws at once: a single cell, equal copies, or cells that share a draw. */
 export interface CellGroup {

@@ -1,6 +1,6 @@
 /** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
  * (docs/mathematics.md, "The bounded cell"). */
-import { bad, fail, notPrivate } from "../errors.js";
+import { fail, notPrivate } from "../errors.js";
 import {
   add,
   gcd,
@@ -14,7 +14,14 @@ import {
 } from "../numbers/rational.js";
 import { CutNoise, draw, finite, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { choice, exactly, list, record, whole } from "../schema.js";
-import { EPSILON, USERS, type CellKind, type IndependentCell, type MessageLaws } from "./base.js";
+import {
+  EPSILON,
+  needsExactPadding,
+  USERS,
+  type CellKind,
+  type IndependentCell,
+  type StatedProof,
+} from "./base.js";
 import { lostOdds, proveDirection, type Direction } from "./boundedProof.js";
 
 const CUT = whole(0, 65535);
@@ -50,6 +57,7 @@ export class BoundedCell implements IndependentCell {
   readonly upLoss: Rational;
   readonly mostMessages: number;
   readonly leastMessages = 0;
+  readonly messageLaws = needsExactPadding("bounded");
   readonly proofSteps: number;
   private readonly base: number;
   private readonly mute: Law;
@@ -104,11 +112,7 @@ export class BoundedCell implements IndependentCell {
     proveDirection(this.down, this, down);
   }
 
-  agrees(proof: {
-    most_messages?: unknown;
-    up?: { rule?: unknown };
-    down?: { rule?: unknown };
-  }): boolean {
+  agrees(proof: StatedProof): boolean {
     const rule = (side: "up" | "down"): boolean =>
       (this[side].cut === this[side].muted_cut
         ? ["equal cuts"]
@@ -132,10 +136,6 @@ export class BoundedCell implements IndependentCell {
     }
     const plus = draw(up, words);
     return [this.base + v + plus - draw(down, words), 0];
-  }
-
-  messageLaws(): Promise<MessageLaws> {
-    return bad("Bounded cells need exact padding");
   }
 }
 

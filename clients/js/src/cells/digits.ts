@@ -19,7 +19,15 @@ import {
 import { above, power } from "../numbers/rounding.js";
 import { draw, finite, uniform, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { exactly, list, record, whole } from "../schema.js";
-import type { Cell, CellGroup, CellUse, GroupKind, MessageLaws, Messages } from "./base.js";
+import {
+  needsExactPadding,
+  type Cell,
+  type CellGroup,
+  type CellUse,
+  type GroupKind,
+  type Messages,
+  type StatedProof,
+} from "./base.js";
 import { boundedCell, type BoundedCell } from "./bounded.js";
 import { proveDirection } from "./boundedProof.js";
 
@@ -113,15 +121,7 @@ export class SharedCell implements Cell {
     });
   }
 
-  agrees({
-    most_messages,
-    up,
-    down,
-  }: {
-    most_messages?: unknown;
-    up?: { rule?: unknown };
-    down?: { rule?: unknown };
-  }): boolean {
+  agrees({ most_messages, up, down }: StatedProof): boolean {
     const alone = this.bounded.mostMessages; // 2Z upwards, and one more after a jump
     const below = this.bounded.agrees({
       most_messages: alone,
@@ -138,6 +138,7 @@ export class Digits implements CellGroup {
   readonly counters: number;
   readonly mostMessages: number;
   readonly leastMessages = 0;
+  readonly messageLaws = needsExactPadding("shared");
   private readonly cut: number;
   private readonly up: { readonly mute: Law; readonly jumps: Law };
   /** The branches in which one cell jumps: the cell, and the value that it takes. */
@@ -188,10 +189,6 @@ export class Digits implements CellGroup {
       Array<number>(count).fill(cell),
     );
     return [plus, []];
-  }
-
-  messageLaws(): Promise<MessageLaws> {
-    return bad("Shared cells need exact padding");
   }
 
   /** How many messages a user with these values sends to each cell. */

@@ -14,8 +14,16 @@ import {
 import { above } from "../numbers/rounding.js";
 import { CutNoise, draw, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { anything, choice, record, whole } from "../schema.js";
-import type { Cell, CellGroup, CellUse, GroupKind, MessageLaws, Messages } from "./base.js";
-import { USERS } from "./base.js";
+import {
+  needsExactPadding,
+  USERS,
+  type Cell,
+  type CellGroup,
+  type CellUse,
+  type GroupKind,
+  type Messages,
+  type StatedProof,
+} from "./base.js";
 import { boundedCell, type BoundedCell } from "./bounded.js";
 import { proveDirection, proveLoss } from "./boundedProof.js";
 import { urn } from "./urn.js";
@@ -70,15 +78,7 @@ export class PooledCell implements Cell {
     return claim;
   }
 
-  agrees({
-    most_messages,
-    up,
-    down,
-  }: {
-    most_messages?: unknown;
-    up?: { rule?: unknown };
-    down?: { rule?: unknown };
-  }): boolean {
+  agrees({ most_messages, up, down }: StatedProof): boolean {
     const below = this.bounded.agrees({
       most_messages: this.bounded.mostMessages,
       up: { rule: "equal cuts" },
@@ -97,6 +97,7 @@ export class PooledBuckets implements CellGroup {
   readonly counters: number;
   readonly mostMessages: number;
   readonly leastMessages: number;
+  readonly messageLaws = needsExactPadding("pooled");
   private readonly drop: Law;
   private readonly tokens: Law;
   /** The jumps downwards of buckets that hold 0, and 1. */
@@ -128,10 +129,6 @@ export class PooledBuckets implements CellGroup {
       for (let i = 0; i < count; i++) plus.push(bucket);
     });
     return [plus, []];
-  }
-
-  messageLaws(): Promise<MessageLaws> {
-    return bad("Pooled cells need exact padding");
   }
 }
 

@@ -85,9 +85,11 @@ export async function describe(
     newKeys,
     expires: new Date(task.expires * 1000),
     spent: show(before),
-    allowed: show(policy.perPeriod),
-    remains: show(subtract(policy.perPeriod, answered ? before : add(before, task.epsilon))),
-    days: policy.days,
+    allowed: show(policy.mostEpsilonPerPeriod),
+    remains: show(
+      subtract(policy.mostEpsilonPerPeriod, answered ? before : add(before, task.epsilon)),
+    ),
+    days: policy.periodDays,
     answered,
   };
   const number = (value: number): string => value.toLocaleString("en");

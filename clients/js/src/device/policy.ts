@@ -35,34 +35,35 @@ export interface PolicySettings {
   readonly leastWitnesses?: number;
 }
 
-export interface Policy {
-  readonly perTask: Rational;
-  readonly perPeriod: Rational;
-  readonly days: number;
-  readonly leastUsers: number;
-  readonly repeat: boolean;
-  readonly shortBatches: boolean;
-  readonly keys: readonly string[];
-  readonly signing: unknown;
-  readonly witnesses: readonly string[];
-  readonly leastWitnesses: number;
-}
-
-/** An ε above 0, as a decimal or a fraction; undefined for the default. */
-const POSITIVE: Check<Rational | undefined> = (given, name) => {
-  if (given === undefined) return given;
-  const [, whole, part = ""] = /^(\d{1,20})(?:\.(\d{1,20}))?$/.exec(String(given)) ?? [];
-  const found = whole ? rational(BigInt(whole + part), 10n ** BigInt(part.length)) : parse(given);
-  return found && found[0] > 0n
-    ? found
-    : fail("policy", `${name} must be a number above 0, like "0.5"; correct your policy.`);
-};
+/** An ε above 0, as a decimal or a fraction; `otherwise` if none is given. */
+const positive =
+  (otherwise: Rational): Check<Rational> =>
+  (given, name) => {
+    if (given === undefined) return otherwise;
+    const [, whole, part = ""] = /^(\d{1,20})(?:\.(\d{1,20}))?$/.exec(String(given)) ?? [];
+    const found = whole ? rational(BigInt(whole + part), 10n ** BigInt(part.length)) : parse(given);
+    return found && found[0] > 0n
+      ? found
+      : fail("policy", `${name} must be a number above 0, like "0.5"; correct your policy.`);
+  };
 const BOOLEAN = choice(true, false);
+const DEFAULTS = {
+  mostEpsilonPerTask: rational(2),
+  mostEpsilonPerPeriod: rational(4),
+  periodDays: 30,
+  leastUsers: 100,
+  allowRepeat: false,
+  allowShortBatches: false,
+  analyzerKeys: [] as readonly string[],
+  signingKeys: undefined as unknown,
+  witnesses: [] as readonly string[],
+  leastWitnesses: 0,
+};
 const SETTINGS = record(
   {},
   {
-    mostEpsilonPerTask: POSITIVE,
-    mostEpsilonPerPeriod: POSITIVE,
+    mostEpsilonPerTask: positive(DEFAULTS.mostEpsilonPerTask),
+    mostEpsilonPerPeriod: positive(DEFAULTS.mostEpsilonPerPeriod),
     periodDays: whole(1, 36500),
     leastUsers: whole(1, 1e13),
     allowRepeat: BOOLEAN,
@@ -74,53 +75,33 @@ const SETTINGS = record(
   },
 );
 
+export type Policy = Readonly<typeof DEFAULTS>;
+
 /** The policy with these settings; everything else has its default. */
-export function readPolicy(settings: PolicySettings = {}): Policy {
-  const {
-    mostEpsilonPerTask: perTask = rational(2),
-    mostEpsilonPerPeriod: perPeriod = rational(4),
-    periodDays: days = 30,
-    leastUsers = 100,
-    allowRepeat: repeat = false,
-    allowShortBatches: shortBatches = false,
-    analyzerKeys: keys = [],
-    signingKeys: signing,
-    witnesses = [],
-    leastWitnesses = 0,
-  } = SETTINGS(settings, "policy");
-  return {
-    perTask,
-    perPeriod,
-    days,
-    leastUsers,
-    repeat,
-    shortBatches,
-    keys,
-    signing,
-    witnesses,
-    leastWitnesses,
-  };
-}
+export const readPolicy = (settings: PolicySettings = {}): Policy => ({
+  ...DEFAULTS,
+  ...SETTINGS(settings, "policy"),
+});
 
 const refuse = (message: string): never => fail("policy", message);
 
 /** Throws if a task asks for more than the policy allows any task. */
 export function checkPolicy({ epsilon, users, repeat, shortBatches, key, policy }: Task): void {
-  if (!atMost(epsilon, policy.perTask))
+  if (!atMost(epsilon, policy.mostEpsilonPerTask))
     refuse(
-      `This task costs ε = ${show(epsilon)}; this device allows ${show(policy.perTask)} per task. Ask for a task with a smaller ε.`,
+      `This task costs ε = ${show(epsilon)}; this device allows ${show(policy.mostEpsilonPerTask)} per task. Ask for a task with a smaller ε.`,
     );
   if (users < policy.leastUsers)
     refuse(
       `This task hides you among ${users} users; this device asks for ${policy.leastUsers}. Ask for a task with more users.`,
     );
-  if (repeat && !policy.repeat)
+  if (repeat && !policy.allowRepeat)
     refuse("This task takes several answers, and each costs ε. Ask for a task without repeats.");
-  if (shortBatches && !policy.shortBatches)
+  if (shortBatches && !policy.allowShortBatches)
     refuse(
       "This task may close batches before enough users have answered. Ask for a task without at_least.",
     );
-  if (policy.keys.length && !policy.keys.includes(hex(key.raw)))
+  if (policy.analyzerKeys.length && !policy.analyzerKeys.includes(hex(key.raw)))
     refuse(
       "This task has an analyzer key that analyzerKeys does not name. Ask the analyzer's operator.",
     );
@@ -141,7 +122,7 @@ export function spent(
 export const recently =
   (policy: Policy, now: number) =>
   (charge: { readonly when: number }): boolean =>
-    charge.when > now - policy.days * 86400;
+    charge.when > now - policy.periodDays * 86400;
 
 /** Throws if one more report for this task is more than this device allows now. */
 export function checkBudget(
@@ -150,13 +131,13 @@ export function checkBudget(
   now: number,
 ): void {
   const same = spent(record, (charge) => charge.task === id);
-  if (!atMost(add(same, epsilon), policy.perTask))
+  if (!atMost(add(same, epsilon), policy.mostEpsilonPerTask))
     refuse(
-      `This device has spent ε = ${show(same)} on this task; it allows ${show(policy.perTask)} per task. Do not answer it again.`,
+      `This device has spent ε = ${show(same)} on this task; it allows ${show(policy.mostEpsilonPerTask)} per task. Do not answer it again.`,
     );
   const recent = spent(record, recently(policy, now));
-  if (!atMost(add(recent, epsilon), policy.perPeriod))
+  if (!atMost(add(recent, epsilon), policy.mostEpsilonPerPeriod))
     refuse(
-      `This task costs ε = ${show(epsilon)}; this device has spent ${show(recent)} of ${show(policy.perPeriod)} in ${policy.days} days. Answer it later.`,
+      `This task costs ε = ${show(epsilon)}; this device has spent ${show(recent)} of ${show(policy.mostEpsilonPerPeriod)} in ${policy.periodDays} days. Answer it later.`,
     );
 }

@@ -187,17 +187,15 @@ export class SurveyElement extends HTMLElement {
 
   /** What was sent, when, with which protection; export and forget. */
   private async thank(task: Task, words: string): Promise<void> {
-    const { history } = await import("../device/history.js");
+    const { history, exportHistory, wipe } = await import("../device/history.js");
     const [about, sent] = await Promise.all([task.describe(), history()]);
     const mine = sent.findLast((one) => one.task === task.id);
     const save = make("button", { type: "button", class: "quiet" }, ["Save a copy"]);
     const forget = make("button", { type: "button", class: "quiet" }, ["Forget it on this device"]);
     const note = make("p", { role: "status" });
-    on(save, "click", async () =>
-      download(await (await import("../device/history.js")).exportHistory()),
-    );
+    on(save, "click", async () => download(await exportHistory()));
     on(forget, "click", async () => {
-      const { waiting } = await (await import("../device/history.js")).wipe();
+      const { waiting } = await wipe();
       note.textContent = waiting
         ? "An answer still waits to be sent, so it stays until then."
         : "Forgotten. This device keeps only what the answer cost, so that its privacy budget still holds.";

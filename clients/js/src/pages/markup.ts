@@ -12,6 +12,9 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
+/** The element of the page with this id. */
+export const part = (id: string): HTMLElement => document.getElementById(id)!;
+
 /** Runs `work` on an event, instead of what the browser does. */
 export const on = (node: Node, event: string, work: () => unknown): void =>
   node.addEventListener(event, (happened) => {

@@ -7,7 +7,7 @@ import { systemWords } from "../numbers/sampling.js";
 import { protocolReader } from "../queries/registry.js";
 import { canonical, readCanonical } from "../schema.js";
 import { sealer, webKey } from "../task/hpke.js";
-import { make } from "./markup.js";
+import { make, part } from "./markup.js";
 import { PLANS, type SeePlan } from "./seePlans.js";
 
 const YES_PERCENT = 30;
@@ -15,7 +15,6 @@ const AT_ONCE = 500;
 const MOST_DOTS = 6000;
 const SHOWN_CIPHERTEXTS = 3;
 
-const part = (id: string): HTMLElement => document.getElementById(id)!;
 const input = (id: string): HTMLInputElement => part(id) as HTMLInputElement;
 const number = (value: number): string => value.toLocaleString("en", { maximumFractionDigits: 1 });
 const counted = (count: number, one: string): string =>

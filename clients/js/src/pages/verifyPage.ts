@@ -2,7 +2,7 @@
  * nothing and works from a file. */
 import type { ShuffledpError } from "../errors.js";
 import { show, text, type Rational } from "../numbers/rational.js";
-import { make } from "./markup.js";
+import { make, part } from "./markup.js";
 import { isTrue, verify, type CheckedCell, type Inequality, type Verdict } from "./verify.js";
 
 const DIGITS = 15;
@@ -185,8 +185,6 @@ function shown(verdict: Verdict): Node[] {
       : []),
   ];
 }
-
-const part = (id: string): HTMLElement => document.getElementById(id)!;
 
 /** Checks a text and shows the outcome. */
 async function check(given: string, name: string): Promise<void> {

@@ -122,7 +122,7 @@ export async function logged(
   { load, proof, verify = webVerify }: LogOptions,
 ): Promise<Logged> {
   const { task: id, keys, signatures, log } = read(proof ?? (await loaded(await load())));
-  const pinned = PINNED(task.policy.signing ?? {}, "policy.signingKeys");
+  const pinned = PINNED(task.policy.signingKeys ?? {}, "policy.signingKeys");
   if (id !== task.id) refuse("The proof belongs to another task");
   const signed = (role: "collector" | "shuffler" | "analyzer", signature: string, text: Bytes) =>
     verify(fromHex(keys[role]), fromHex(signature), text);
@@ -164,7 +164,7 @@ export async function logged(
     );
   const entry = join(fromHex(id), fromHex(keys.collector), fromHex(signatures.collector));
   if (!(await includes(log, entry))) refuse("The public log of tasks does not hold this task");
-  const encryption = task.policy.keys.length ? {} : { encryption: hex(task.key.raw) };
+  const encryption = task.policy.analyzerKeys.length ? {} : { encryption: hex(task.key.raw) };
   const unpinned = ROLES.filter((role) => !pinned[role]?.length);
   const first = {
     ...encryption,

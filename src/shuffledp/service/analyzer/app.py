@@ -27,11 +27,11 @@ from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.http.access import require
 from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.bodies import given_reason
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Levels
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.reasons import given_reason
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
@@ -175,11 +175,16 @@ class Analyzer(Role):
     async def answer_batch_state(self, request: Request) -> Response:
         """Says whether a batch is complete here, for the shuffler."""
         require(request, self.config.shuffler_token_sha256, "shuffler")
+        known = await self._named(request)
+        return JSONResponse({"state": known.state, "sha256": known.digest.hex()})
+
+    async def _named(self, request: Request) -> StoredBatch:
+        """The batch in a path; a 404 if there is none."""
         name = request.path_params["batch"]
         known = await self.store.find(bytes.fromhex(name)) if BATCH_NAME.fullmatch(name) else None
         if known is None:
             raise Problem(404, "batch-unknown", "No such batch was received; see the status.")
-        return JSONResponse({"state": known.state, "sha256": known.digest.hex()})
+        return known
 
     def _check_openable(self, task: Task) -> None:
         """Refuses a delivery while its key's file is missing. A batch for a destroyed key is
@@ -195,16 +200,14 @@ class Analyzer(Role):
     async def answer_discard(self, request: Request) -> Response:
         """Discards a batch that is not published, for the analyzer's operator, with a reason."""
         require(request, self.config.operator_token_sha256, "operator")
-        name, reason = request.path_params["batch"], await given_reason(request)
-        known = await self.store.find(bytes.fromhex(name)) if BATCH_NAME.fullmatch(name) else None
-        if known is None:
-            raise Problem(404, "batch-unknown", "No such batch was received; see the status.")
+        reason, known = await given_reason(request), await self._named(request)
         if known.state != "discarded" and not await self.publishing.discard(known, reason):
             raise Problem(
                 409,
                 "not-discarded",
                 "The batch is already published or is being opened; check its state and try again.",
             )
+        name = known.id.hex()
         return JSONResponse({"batch": name, "state": "discarded", "reason": known.reason})
 
     async def answer_restore(self, request: Request) -> Response:

@@ -38,12 +38,6 @@ class AnalyzerCare(TaskCare):
         )
         return int(rows[0][0])
 
-    async def give_up(self, entry: RegisteredTask) -> None:
-        """Nothing waits here: later batches are refused."""
-
-    async def clear(self, entry: RegisteredTask) -> None:
-        """Everything is in one store here."""
-
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         await transaction.run("DELETE FROM batches WHERE task=$1", entry.number)
 

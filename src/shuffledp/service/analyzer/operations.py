@@ -3,48 +3,50 @@
 from __future__ import annotations
 
 from shuffledp.documents.schema import JsonSchema
+from shuffledp.service.http.bodies import LONGEST_REASON
 from shuffledp.service.http.operations import (
     BATCH_NAME,
+    COUNT,
     KEY_HEX,
     NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,
+    PAGE,
     PLAIN,
     SERIES_NAME,
     SIGNATURE_HEX,
     TASK_NAME,
+    TEXT,
     Content,
     Operation,
+    array,
+    get,
     json_object,
-    page,
+    one_of,
+    post,
 )
-from shuffledp.service.http.reasons import LONGEST_REASON
 from shuffledp.tasks.keys import KEY_STATES, PUBLIC_KEY
 from shuffledp.tasks.log import HEAD, PATH
 from shuffledp.tasks.results import PUBLISHED
 from shuffledp.tasks.series import EVERY_DAYS
 
-STATE: JsonSchema = {"type": "string"}
 _key = PUBLIC_KEY.json_schema()
 KEY: JsonSchema = {
     **_key,
-    "properties": {**_key["properties"], "state": {"enum": list(KEY_STATES)}},
+    "properties": {**_key["properties"], "state": one_of(*KEY_STATES)},
     "required": [*_key["required"], "state"],
 }
 UNPUBLISHED: JsonSchema = json_object(
-    number={"type": "integer"},
-    batch=BATCH_NAME,
-    state=STATE,
-    reports={"type": "integer"},
-    problem={"type": "string"},
-    reason={"type": "string"},
+    number=COUNT, batch=BATCH_NAME, state=TEXT, reports=COUNT, problem=TEXT, reason=TEXT
 ).schema
+PUBLISHED_RESULTS = array(PUBLISHED.json_schema())
+BYTES = Content("application/octet-stream", {"type": "string", "format": "binary"})
+CSV = Content("text/csv")
 
-KEYS = Operation(
-    method="GET",
-    path="/keys",
-    summary="The public halves of all keys and their states",
-    answers={200: json_object(keys={"type": "array", "items": KEY})},
+KEYS = get(
+    "/keys",
+    "The public halves of all keys and their states",
+    json_object(keys=array(KEY)),
 )
 DELIVER = Operation(
     method="PUT",
@@ -54,10 +56,8 @@ DELIVER = Operation(
     body=Content("application/json", {"type": "object"}),
     headers={"X-Content-SHA256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
     answers={
-        **dict.fromkeys((200, 201), json_object(state=STATE)),
-        202: json_object(
-            state={"enum": ["receiving"]}, missing={"type": "array", "items": {"type": "integer"}}
-        ),
+        **dict.fromkeys((200, 201), json_object(state=TEXT)),
+        202: json_object(state=one_of("receiving"), missing=array(COUNT)),
     },
     problems={
         **NEEDS_TASK,
@@ -75,8 +75,8 @@ DELIVER_PART = Operation(
     path="/batches/{batch}/{digest}/parts/{part}",
     summary="Accepts one part of a batch; repeating it changes nothing",
     who="shuffler",
-    body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
-    answers=dict.fromkeys((200, 201), json_object(state=STATE)),
+    body=BYTES,
+    answers=dict.fromkeys((200, 201), json_object(state=TEXT)),
     problems={
         **NEEDS_BODY,
         400: ("batch-name", "interrupted"),
@@ -84,26 +84,20 @@ DELIVER_PART = Operation(
         422: ("digest",),
     },
 )
-BATCH_STATE = Operation(
-    method="GET",
-    path="/batches/{batch}",
-    summary="Whether a batch is complete at the analyzer",
+BATCH_STATE = get(
+    "/batches/{batch}",
+    "Whether a batch is complete at the analyzer",
+    json_object(state=TEXT, sha256=TEXT),
     who="shuffler",
-    answers={200: json_object(state=STATE, sha256={"type": "string"})},
     problems={404: ("batch-unknown",)},
 )
-DISCARD = Operation(
-    method="POST",
-    path="/batches/{batch}/discard",
-    summary="Gives up a batch that is not published",
+DISCARD = post(
+    "/batches/{batch}/discard",
+    "Gives up a batch that is not published",
+    json_object(batch=BATCH_NAME, state=one_of("discarded"), reason={"type": ["string", "null"]}),
     who="operator",
     inside=True,
     body=json_object(reason={"type": "string", "minLength": 1, "maxLength": LONGEST_REASON}),
-    answers={
-        200: json_object(
-            batch=BATCH_NAME, state={"enum": ["discarded"]}, reason={"type": ["string", "null"]}
-        )
-    },
     problems={
         **NEEDS_JSON,
         404: ("batch-unknown",),
@@ -111,140 +105,110 @@ DISCARD = Operation(
         422: ("reason",),
     },
 )
-RESTORE = Operation(
-    method="POST",
-    path="/ledger/restore",
-    summary="Rewrites the entries of published batches in a lost ledger",
+RESTORE = post(
+    "/ledger/restore",
+    "Rewrites the entries of published batches in a lost ledger",
+    json_object(lines=COUNT),
     who="operator",
     inside=True,
-    answers={200: json_object(lines={"type": "integer"})},
     problems={422: ("invalid",)},
 )
-RESULTS = Operation(
-    method="GET",
-    path="/tasks/{task}/results",
-    summary="Everything that was published for a task, and why other batches are not",
-    answers={
-        200: json_object(
-            task=TASK_NAME,
-            name={"type": "string"},
-            results={"type": "array", "items": PUBLISHED.json_schema()},
-            unpublished={"type": "array", "items": UNPUBLISHED},
-            forgotten={"type": "integer", "description": "results older than result_days"},
-        )
-    },
+RESULTS = get(
+    "/tasks/{task}/results",
+    "Everything that was published for a task, and why other batches are not",
+    json_object(
+        task=TASK_NAME,
+        name=TEXT,
+        results=PUBLISHED_RESULTS,
+        unpublished=array(UNPUBLISHED),
+        forgotten={"type": "integer", "description": "results older than result_days"},
+    ),
     problems=NEEDS_TASK,
 )
-RESULTS_CSV = Operation(
-    method="GET",
-    path="/tasks/{task}/results.csv",
-    summary="The same as CSV, one line per number",
-    answers={200: Content("text/csv")},
+RESULTS_CSV = get(
+    "/tasks/{task}/results.csv",
+    "The same as CSV, one line per number",
+    CSV,
     problems=NEEDS_TASK,
 )
 NEEDS_SERIES = {404: ("series-unknown",)}
-_COUNT: JsonSchema = {"type": "integer"}
-_TEXT: JsonSchema = {"type": "string"}
-SERIES = page(
-    "/series/{series}", "text/html", "A series of results as a page", problems=NEEDS_SERIES
-)
-SERIES_RESULTS = Operation(
-    method="GET",
-    path="/series/{series}/results",
-    summary="Everything that was published for the tasks of a series, in the order of their dates",
-    answers={
-        200: json_object(
-            series=SERIES_NAME,
-            name=_TEXT,
-            question=_TEXT,
-            query=_TEXT,
-            every={"enum": list(EVERY_DAYS)},
-            seconds=_COUNT,
-            tasks=_COUNT,
-            begin=_COUNT,
-            epsilon=_TEXT,
-            epsilon_in_all=_TEXT,
-            confidence={"type": "number"},
-            members={
-                "type": "array",
-                "items": json_object(
-                    place=_COUNT,
-                    task=TASK_NAME,
-                    name=_TEXT,
-                    not_before=_COUNT,
-                    expires=_COUNT,
-                    state=STATE,
-                    results={"type": "array", "items": PUBLISHED.json_schema()},
-                    forgotten=_COUNT,
-                ).schema,
-            },
-        )
-    },
+SERIES = get("/series/{series}", "A series of results as a page", PAGE, problems=NEEDS_SERIES)
+SERIES_RESULTS = get(
+    "/series/{series}/results",
+    "Everything that was published for the tasks of a series, in the order of their dates",
+    json_object(
+        series=SERIES_NAME,
+        name=TEXT,
+        question=TEXT,
+        query=TEXT,
+        every=one_of(*EVERY_DAYS),
+        seconds=COUNT,
+        tasks=COUNT,
+        begin=COUNT,
+        epsilon=TEXT,
+        epsilon_in_all=TEXT,
+        confidence={"type": "number"},
+        members=array(
+            json_object(
+                place=COUNT,
+                task=TASK_NAME,
+                name=TEXT,
+                not_before=COUNT,
+                expires=COUNT,
+                state=TEXT,
+                results=PUBLISHED_RESULTS,
+                forgotten=COUNT,
+            ).schema
+        ),
+    ),
     problems=NEEDS_SERIES,
 )
-SERIES_CSV = page(
+SERIES_CSV = get(
     "/series/{series}/results.csv",
-    "text/csv",
     "The same as CSV, one line per number",
+    CSV,
     problems=NEEDS_SERIES,
 )
 HEAD_SCHEMA: JsonSchema = HEAD.json_schema()
 PATH_SCHEMA: JsonSchema = PATH.json_schema()
+OUTSIDE_LOG = {404: ("log-place",)}
 _SIGNED_BY_COLLECTOR: dict[str, JsonSchema] = {
     "collector_key": KEY_HEX,
     "collector_signature": SIGNATURE_HEX,
 }
-LOG_HEAD = Operation(
-    method="GET",
-    path="/log/head",
-    summary="The head of the log of tasks, signed",
-    answers={200: Content("application/json", HEAD_SCHEMA)},
+LOG_HEAD = get(
+    "/log/head",
+    "The head of the log of tasks, signed",
+    Content("application/json", HEAD_SCHEMA),
 )
-LOG_CHECKPOINT = Operation(
-    method="GET",
-    path="/log/checkpoint",
-    summary="The head of the log as a signed note, with the cosignatures of witnesses",
-    answers={200: PLAIN},
+LOG_CHECKPOINT = get(
+    "/log/checkpoint",
+    "The head of the log as a signed note, with the cosignatures of witnesses",
+    PLAIN,
 )
-LOG_TILE = Operation(
-    method="GET",
-    path="/log/tile/{tile:path}",
-    summary="A tile of the log's Merkle tree, or of its entries, as c2sp.org/tlog-tiles describes",
-    answers={200: Content("application/octet-stream", {"type": "string", "format": "binary"})},
-    problems={404: ("log-place",)},
+LOG_TILE = get(
+    "/log/tile/{tile:path}",
+    "A tile of the log's Merkle tree, or of its entries, as c2sp.org/tlog-tiles describes",
+    BYTES,
+    problems=OUTSIDE_LOG,
 )
-LOG_CONSISTENCY = Operation(
-    method="GET",
-    path="/log/consistency/{first}",
-    summary="The head, and a path that proves that the log extends an earlier one",
-    answers={200: json_object(head=HEAD_SCHEMA, path=PATH_SCHEMA)},
-    problems={404: ("log-place",)},
+LOG_CONSISTENCY = get(
+    "/log/consistency/{first}",
+    "The head, and a path that proves that the log extends an earlier one",
+    json_object(head=HEAD_SCHEMA, path=PATH_SCHEMA),
+    problems=OUTSIDE_LOG,
 )
-LOG_INCLUSION = Operation(
-    method="GET",
-    path="/log/inclusion/{task}/{size}",
-    summary="The position of a task in the log of a given size, with its inclusion path",
-    answers={
-        200: json_object(
-            index={"type": "integer"},
-            path=PATH_SCHEMA,
-            analyzer_signature=SIGNATURE_HEX,
-            **_SIGNED_BY_COLLECTOR,
-        )
-    },
+LOG_INCLUSION = get(
+    "/log/inclusion/{task}/{size}",
+    "The position of a task in the log of a given size, with its inclusion path",
+    json_object(
+        index=COUNT, path=PATH_SCHEMA, analyzer_signature=SIGNATURE_HEX, **_SIGNED_BY_COLLECTOR
+    ),
     problems={404: ("log-place", "task-unlogged")},
 )
-LOG_ENTRIES = Operation(
-    method="GET",
-    path="/log/entries/{first}",
-    summary="Entries of the log, starting at a position",
-    answers={
-        200: json_object(
-            entries={
-                "type": "array",
-                "items": json_object(task=TASK_NAME, **_SIGNED_BY_COLLECTOR).schema,
-            }
-        )
-    },
-    problems={404: ("log-place",)},
+LOG_ENTRIES = get(
+    "/log/entries/{first}",
+    "Entries of the log, starting at a position",
+    json_object(entries=array(json_object(task=TASK_NAME, **_SIGNED_BY_COLLECTOR).schema)),
+    problems=OUTSIDE_LOG,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import httpx2
 
@@ -16,6 +17,7 @@ from shuffledp.tasks.oblivious import GatewayKey
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
 
+T = TypeVar("T")
 TOKENS_PER_REQUEST = 10_000
 CALL_SECONDS = 300
 """Seconds to wait: registering a task takes as long as verifying it."""
@@ -57,6 +59,24 @@ def call(
     return answer
 
 
+def ask(
+    server: str, path: str, token: str = "", *, method: str = "GET", **content: Any
+) -> dict[str, Any]:
+    """The JSON object that a server answers; raises as `call` does."""
+    return answer_json(call(method, server.rstrip("/") + path, token, **content))
+
+
+def waited(look: Callable[[], T | None], seconds: float, pause: float, trouble: str) -> T:
+    """What `look` returns once that is not None; raises `Unreachable` if it takes too long."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(pause)
+    raise Unreachable(trouble)
+
+
 def signature_headers(task_id: bytes, key: SigningKey) -> dict[str, str]:
     """The collector's signature over a task, as requests carry it."""
     public, signature = key.sign_task(task_id)
@@ -66,14 +86,15 @@ def signature_headers(task_id: bytes, key: SigningKey) -> dict[str, str]:
 def register(task: Task, server: str, token: str, key: SigningKey) -> bool:
     """Signs a task as the collector and registers it at a server; False if it was registered
     already. The analyzer comes first: the shuffler asks it whether the task is in its log."""
-    answer = call(
-        "PUT",
-        f"{server.rstrip('/')}/tasks/{task.id.hex()}",
+    answer = ask(
+        server,
+        f"/tasks/{task.id.hex()}",
         token,
-        signature_headers(task.id, key),
+        method="PUT",
+        headers=signature_headers(task.id, key),
         content=task.canonical(),
     )
-    return bool(answer_json(answer)["new"])
+    return bool(answer["new"])
 
 
 def register_everywhere(
@@ -87,7 +108,7 @@ def register_everywhere(
 
 def close(task_id: bytes, shuffler: str, token: str) -> None:
     """Closes a task at a shuffler: it accepts no more reports."""
-    call("POST", f"{shuffler.rstrip('/')}/tasks/{task_id.hex()}/close", token)
+    ask(shuffler, f"/tasks/{task_id.hex()}/close", token, method="POST")
 
 
 def enrol(server: str, token: str, count: int, prefix: str, **said: bool) -> list[str]:
@@ -96,12 +117,8 @@ def enrol(server: str, token: str, count: int, prefix: str, **said: bool) -> lis
     tokens = [new_token(prefix) for _ in range(count)]
     hashes = [token_hash(one).hex() for one in tokens]
     for start in range(0, count, TOKENS_PER_REQUEST):
-        call(
-            "POST",
-            f"{server.rstrip('/')}/tokens",
-            token,
-            json={"sha256": hashes[start : start + TOKENS_PER_REQUEST], **said},
-        )
+        some = {"sha256": hashes[start : start + TOKENS_PER_REQUEST], **said}
+        ask(server, "/tokens", token, method="POST", json=some)
     return tokens
 
 
@@ -109,11 +126,8 @@ def enrol_by_evidence(issuer: str, evidence: str) -> str:
     """A fresh token of this device, enrolled at an issuer whose operator's command accepts the
     evidence."""
     token = new_token(EACH_PREFIX)
-    call(
-        "POST",
-        f"{issuer.rstrip('/')}/enrolments",
-        json={"sha256": token_hash(token).hex(), "evidence": evidence},
-    )
+    said = {"sha256": token_hash(token).hex(), "evidence": evidence}
+    ask(issuer, "/enrolments", method="POST", json=said)
     return token
 
 
@@ -126,6 +140,13 @@ def gateway_key(shuffler: str) -> GatewayKey:
 
 def results(analyzer: str, task_id: str) -> Sequence[dict[str, Any]]:
     """All results that an analyzer has published for a task."""
-    answer = call("GET", f"{analyzer.rstrip('/')}/tasks/{task_id}/results")
-    found: list[dict[str, Any]] = answer_json(answer)["results"]
+    found: list[dict[str, Any]] = ask(analyzer, f"/tasks/{task_id}/results")["results"]
     return found
+
+
+def first_result(
+    analyzer: str, task: Task, seconds: float, pause: float, trouble: str
+) -> dict[str, Any]:
+    """The first result of a task, once there is one; raises `Unreachable` if it takes too long."""
+    task_id = task.id.hex()
+    return waited(lambda: next(iter(results(analyzer, task_id)), None), seconds, pause, trouble)

@@ -293,17 +293,7 @@ class Device:
             ) from None
 
     def _write(self, record: _Record) -> None:
-        rows: list[dict[str, Any]] = [
-            {
-                "report": charge.report,
-                "task": charge.task,
-                "epsilon": str(charge.epsilon),
-                "when": charge.when,
-                "expires": charge.expires,
-                "about": charge.about,
-            }
-            for charge in record.charges
-        ]
+        rows = [asdict(charge) | {"epsilon": str(charge.epsilon)} for charge in record.charges]
         data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
         write_whole(self._file, json.dumps(data, indent=2), durable=True, secret=True)
 

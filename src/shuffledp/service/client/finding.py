@@ -21,7 +21,7 @@ from shuffledp.service.client.collector import CALL_SECONDS, call
 from shuffledp.service.client.connection import BlockingConnection
 from shuffledp.service.client.relaying import RelayedConnection
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
-from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.oblivious import GatewayKey
 from shuffledp.tasks.series import MOST_TASKS, TASK_NAME
@@ -85,9 +85,9 @@ class TaskFinder:
         found: list[Listed] = [one for one in data["tasks"] if one["name"].startswith(name)]
         return [one for one in found if series is None or _belongs(one, series)]
 
-    def now(self, name: str = "", series: str | None = None, clock: Clock = system_clock) -> Task:
+    def now(self, name: str = "", series: str | None = None) -> Task:
         """The one task of such a name or series that can be answered now, not yet verified."""
-        moment = clock()
+        moment = system_clock()
         found = [
             one for one in self.open(name, series) if one["not_before"] <= moment < one["expires"]
         ]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import httpx2
@@ -267,12 +266,7 @@ class Client(_Sender[httpx2.BaseTransport]):
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         run_blocking(self._close())
 
 
@@ -302,10 +296,5 @@ class AsyncClient(_Sender[httpx2.AsyncBaseTransport]):
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()

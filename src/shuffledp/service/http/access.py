@@ -28,6 +28,6 @@ def carries(request: Request, sha256_hex: str) -> bool:
 
 def require(request: Request, sha256_hex: str, who: str) -> None:
     """Refuses a request that does not carry the token of `who`."""
-    given = token_hash(bearer(request.headers)).hex()
-    if not sha256_hex or not hmac.compare_digest(given, sha256_hex.lower()):
+    bearer(request.headers)
+    if not carries(request, sha256_hex):
         raise Problem(403, "token-wrong", f"Only the {who} may do this; use the {who}'s token.")

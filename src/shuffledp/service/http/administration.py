@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,28 +20,30 @@ from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Transaction
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
+from shuffledp.tasks.clock import CLOCK_SECONDS
+
+if TYPE_CHECKING:
+    from shuffledp.service.http.role import Role
 
 MOST_ARCHIVE_BYTES = 1024
 
 
 class TaskCare(ABC):
-    """What a role does before a task is archived or deleted."""
+    """What a role does before a task is archived or deleted; without reports, batches and other
+    stores there is nothing to do but `forget`."""
 
-    @abstractmethod
     async def waiting(self, entry: RegisteredTask) -> int:
         """How many reports of a task wait, or batches may still come."""
+        return 0
 
-    @abstractmethod
     async def unfinished(self, entry: RegisteredTask) -> int:
         """How many batches of a task are being worked on."""
+        return 0
 
-    @abstractmethod
-    async def give_up(self, entry: RegisteredTask) -> None:
+    async def give_up(self, entry: RegisteredTask) -> None:  # noqa: B027
         """Destroys what waits for a task."""
 
-    @abstractmethod
-    async def clear(self, entry: RegisteredTask) -> None:
+    async def clear(self, entry: RegisteredTask) -> None:  # noqa: B027
         """Deletes what other stores have about a task."""
 
     @abstractmethod
@@ -52,8 +54,12 @@ class TaskCare(ABC):
 class Administration:
     """The routes with which an operator manages a server's tasks."""
 
-    def __init__(self, tasks: TaskRegistry, care: TaskCare, operator: str, clock: Clock) -> None:
-        self._tasks, self._care, self._operator, self._clock = tasks, care, operator, clock
+    def __init__(self, role: Role) -> None:
+        self._role, self._operator = role, role.server_config.operator_token_sha256
+
+    @property
+    def _tasks(self) -> TaskRegistry:
+        return self._role.tasks
 
     async def answer_list(self, request: Request) -> Response:
         """All tasks with their states, including archived ones."""
@@ -65,8 +71,8 @@ class Administration:
     async def _facts(self, entry: RegisteredTask) -> dict[str, Any]:
         waiting = unfinished = None
         with contextlib.suppress(Problem, StorageUnavailable):  # the task's store is away
-            waiting = await self._care.waiting(entry)
-            unfinished = await self._care.unfinished(entry)
+            waiting = await self._role.care().waiting(entry)
+            unfinished = await self._role.care().unfinished(entry)
         return {
             "task": entry.task.id.hex(),
             "name": entry.task.name,
@@ -89,24 +95,25 @@ class Administration:
 
     async def archive(self, entry: RegisteredTask, *, discard: bool) -> None:
         """Archives a task; with `discard`, discards what waits for it."""
-        expired = self._clock() >= entry.task.expires + CLOCK_SECONDS
+        care, now = self._role.care(), self._role.clock()
+        expired = now >= entry.task.expires + CLOCK_SECONDS
         if entry.state == "open" and not expired and not discard:
             raise Problem(
                 409, "task-open", "This task still takes reports; close it first, or use discard."
             )
         await self._tasks.close(entry)
-        if await self._care.waiting(entry) and not discard:
+        if await care.waiting(entry) and not discard:
             raise Problem(
                 409,
                 "task-waiting",
                 "Some reports are not in a batch yet, or batches may still arrive; wait for them, "
                 "or use discard.",
             )
-        if await self._care.unfinished(entry):
+        if await care.unfinished(entry):
             raise Problem(
                 409, "task-busy", "A batch of this task is being worked on; try again later."
             )
-        await self._care.give_up(entry)
+        await care.give_up(entry)
         await self._tasks.move(entry, "archived")
         log("task archived", task=entry.task.id.hex())
 
@@ -116,8 +123,9 @@ class Administration:
         entry = await self._tasks.lookup(request.path_params["task"], fresh=True)
         if entry.state != "archived":
             raise Problem(409, "task-not-archived", "Archive the task before you delete it.")
-        await self._care.clear(entry)
-        await self._tasks.delete(entry, lambda transaction: self._care.forget(transaction, entry))
+        care = self._role.care()
+        await care.clear(entry)
+        await self._tasks.delete(entry, lambda transaction: care.forget(transaction, entry))
         log("task deleted", task=entry.task.id.hex())
         return JSONResponse({"task": entry.task.id.hex(), "state": "deleted"})
 

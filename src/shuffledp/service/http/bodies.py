@@ -1,8 +1,11 @@
-"""Reading a request's body: refused by its declared length, before a byte of it is read."""
+"""Reading a request's body: refused by its declared length, before a byte of it is read, and by the
+total size of all incomplete bodies."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -11,10 +14,44 @@ from starlette.types import Message, Receive
 
 from shuffledp.documents.json_text import read_json
 from shuffledp.errors import ParameterError
-from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.problems import Problem
 
+MOST_ARRIVING_BYTES = 64 << 20
+LONGEST_REASON = 200
+MOST_REASON_BYTES = 4096
 LENGTH_TEXT = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+class Arriving:
+    """How many bytes of incomplete bodies are in memory; the body that exceeds the limit gets 503.
+    Declared lengths do not count, so slow requests take nothing away from others."""
+
+    def __init__(self, most: int = MOST_ARRIVING_BYTES) -> None:
+        self._most = most
+        self._bytes = 0
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[Callable[[int], None]]:
+        """Counts the bytes of a body while it arrives; call the returned function with each part's
+        length."""
+        mine = 0
+
+        def received(length: int) -> None:
+            nonlocal mine
+            if self._bytes + length > self._most:
+                raise Problem(
+                    503,
+                    "busy",
+                    "Too many uploads at once; send the same again later.",
+                    retry_after=5,
+                )
+            mine += length
+            self._bytes += length
+
+        try:
+            yield received
+        finally:
+            self._bytes -= mine
 
 
 def declared_length(headers: Headers, need: int) -> int:
@@ -55,6 +92,24 @@ async def read_json_body(request: Request, most: int) -> Any:
         return read_json(await read_body(request, most), "The request", most)
     except ParameterError as error:
         raise Problem(400, "json", str(error)) from None
+
+
+async def given_reason(request: Request) -> str:
+    """The reason that an operator gives for discarding something; a 422 if there is none."""
+    try:
+        reason = (await read_json_body(request, MOST_REASON_BYTES))["reason"]
+    except (KeyError, TypeError):
+        reason = ""
+    if not isinstance(reason, str) or not 0 < len(reason) <= LONGEST_REASON:
+        reason = ""
+    if not reason.isprintable() or not reason.strip():
+        raise Problem(
+            422,
+            "reason",
+            f'Send {{"reason": "…"}} with 1 to {LONGEST_REASON} printable characters.',
+            need=LONGEST_REASON,
+        )
+    return reason
 
 
 async def next_part(receive: Receive) -> Message:

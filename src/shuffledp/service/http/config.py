@@ -86,16 +86,6 @@ class ServerConfig:
     means all. In the environment, separated by commas."""
 
     @property
-    def host(self) -> str:
-        """The host part of `listen`."""
-        return place(self.listen)[0]
-
-    @property
-    def port(self) -> int:
-        """The port in `listen`."""
-        return place(self.listen)[1]
-
-    @property
     def signing_key_file(self) -> str:
         """The file of the key with which this server signs."""
         return self.signing_key or f"{self.spool.rstrip('/')}-signing.json"

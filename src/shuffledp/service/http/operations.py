@@ -8,16 +8,18 @@ servers in the tests with these descriptions.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from shuffledp.documents.schema import JsonSchema
-from shuffledp.service.http.problems import PROBLEM_TITLES
+from shuffledp.service.http.problems import PROBLEM_TITLES, exception_answers
 from shuffledp.version import __version__
 
 Problems = Mapping[int, tuple[str, ...]]
@@ -37,19 +39,20 @@ NEEDS_BODY: Problems = {400: ("interrupted",), 411: ("length",), 413: ("size",)}
 NEEDS_JSON: Problems = {**NEEDS_BODY, 400: ("interrupted", "json")}
 NEEDS_TASK: Problems = {404: ("task-unknown",)}
 
-TASK_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+TEXT: JsonSchema = {"type": "string"}
+COUNT: JsonSchema = {"type": "integer"}
+HASH_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+KEY_HEX = TASK_NAME = SERIES_NAME = HASH_HEX
 BATCH_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
-KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
-SERIES_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 PATH_NAMES: dict[str, JsonSchema] = {
     "task": TASK_NAME,
     "batch": BATCH_NAME,
     "first": LOG_PLACE,
     "size": LOG_PLACE,
     "series": SERIES_NAME,
-    "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "digest": HASH_HEX,
     "part": {"type": "string", "pattern": "^[0-9]{1,9}$"},
     "tile": {"type": "string", "pattern": "^[0-9a-z./]{1,80}$"},
 }
@@ -58,12 +61,12 @@ PROBLEM: JsonSchema = {
     "type": "object",
     "properties": {
         "type": {"type": "string", "pattern": "^urn:shuffledp:problem:[a-z-]+$"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "have": {"type": "integer"},
-        "need": {"type": "integer"},
-        "retry_after": {"type": "integer"},
+        "title": TEXT,
+        "status": COUNT,
+        "detail": TEXT,
+        "have": COUNT,
+        "need": COUNT,
+        "retry_after": COUNT,
     },
     "required": ["type", "title", "status", "detail"],
     "additionalProperties": False,
@@ -87,6 +90,7 @@ class Content:
 
 EMPTY = Content(None)
 PLAIN = Content("text/plain")
+PAGE = Content("text/html")
 ANY_OBJECT: JsonSchema = {"type": "object"}
 
 
@@ -176,126 +180,130 @@ class Served(NamedTuple):
         return Route(self.operation.path, self.answer, methods=[self.operation.method])
 
 
-def page(path: str, media_type: str, summary: str, **options: Any) -> Operation:
-    """Something to look at."""
-    return Operation(
-        method="GET", path=path, summary=summary, answers={200: Content(media_type)}, **options
-    )
+def operation(method: str, path: str, summary: str, answer: Content, **options: Any) -> Operation:
+    """An operation with one answer, of status 200."""
+    return Operation(method=method, path=path, summary=summary, answers={200: answer}, **options)
 
 
-TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
-COUNT: JsonSchema = {"type": "integer"}
+get, post, put = (partial(operation, method) for method in ("GET", "POST", "PUT"))
+
+
+def array(items: JsonSchema, **options: int) -> JsonSchema:
+    """A list of such items."""
+    return {"type": "array", "items": items, **options}
+
+
+def one_of(*texts: str) -> JsonSchema:
+    """One of these texts."""
+    return {"enum": list(texts)}
+
+
 COUNT_OR_AWAY: JsonSchema = {
     "type": ["integer", "null"],
     "description": "null: the store of the task cannot be reached",
 }
+TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
 LISTED_TASK = json_object(
     task=TASK_NAME,
-    name={"type": "string"},
-    state={"enum": ["open", "closed", "archived"]},
+    name=TEXT,
+    state=one_of("open", "closed", "archived"),
     changed=COUNT,
     not_before=COUNT,
     expires=COUNT,
     waiting=COUNT_OR_AWAY,
     unfinished=COUNT_OR_AWAY,
 ).schema
-IN_SERIES = json_object(
-    series=SERIES_NAME, name={"type": "string"}, place=COUNT, tasks=COUNT
-).schema
+IN_SERIES = json_object(series=SERIES_NAME, name=TEXT, place=COUNT, tasks=COUNT).schema
 CURRENT_TASK = json_object(
     task=TASK_NAME,
-    name={"type": "string"},
+    name=TEXT,
     not_before=COUNT,
     expires=COUNT,
     series={"anyOf": [IN_SERIES, {"type": "null"}]},
 ).schema
-SHARED = {
-    "page": page("/", "text/html", "The status as a page", inside=True),
-    "style": page("/page.css", "text/css", "The pages' style"),
-    "script": page("/page.js", "text/javascript", "The page's script", inside=True),
-    "status": Operation(
-        method="GET",
-        path="/status",
-        summary="Tasks, their progress and their results; exact counts only for operators",
-        inside=True,
-        answers={
-            200: json_object(role={"type": "string"}, tasks={"type": "array", "items": ANY_OBJECT})
-        },
-    ),
-    "alive": page("/livez", "text/plain", "Whether the server runs"),
-    "ready": page(
-        "/readyz",
-        "text/plain",
-        "Whether the server can answer requests",
-        problems={503: ("draining", "stopped", "store", "spool")},
-    ),
-    "metrics": page(
-        "/metrics", "text/plain", "Metrics for Prometheus", inside=True, who="operator"
-    ),
-    "current": Operation(
-        method="GET",
-        path="/current",
-        summary="The tasks that are or will be open, by date",
-        answers={200: json_object(tasks={"type": "array", "items": CURRENT_TASK})},
-    ),
-    "list tasks": Operation(
-        method="GET",
-        path="/tasks",
-        summary="All tasks and their states, including archived ones",
-        who="operator",
-        inside=True,
-        answers={200: json_object(tasks={"type": "array", "items": LISTED_TASK})},
-    ),
-    "archive task": Operation(
-        method="POST",
-        path="/tasks/{task}/archive",
-        summary="Ends a task permanently: nothing more is accepted for it",
-        who="operator",
-        inside=True,
-        body=json_object(discard={"type": "boolean"}),
-        answers={200: json_object(task=TASK_NAME, state={"enum": ["archived"]})},
-        problems={
-            **NEEDS_TASK,
-            **NEEDS_JSON,
-            409: ("task-open", "task-waiting", "task-busy"),
-            422: ("archive",),
-        },
-    ),
-    "delete task": Operation(
-        method="DELETE",
-        path="/tasks/{task}",
-        summary="Deletes an archived task and everything stored about it",
-        who="operator",
-        inside=True,
-        answers={200: json_object(task=TASK_NAME, state={"enum": ["deleted"]})},
-        problems={**NEEDS_TASK, 409: ("task-not-archived",)},
-    ),
-    "put task": Operation(
-        method="PUT",
-        path="/tasks/{task}",
-        summary="Registers a task that the collector has signed; it is verified first",
-        who="collector",
-        body=TASK_CONTENT,
-        headers={"X-Collector-Key": KEY_HEX, "X-Collector-Signature": SIGNATURE_HEX},
-        answers=dict.fromkeys((200, 201), json_object(task=TASK_NAME, new={"type": "boolean"})),
-        problems={
-            **NEEDS_BODY,
-            400: ("interrupted", "task-id"),
-            409: ("key-taken", "log-forked", "store-older", "series-place"),
-            410: ("key-retired", "task-deleted", "task-expired"),
-            422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
-            503: ("busy", "draining", "analyzer-away"),
-        },
-    ),
-    "get task": Operation(
-        method="GET",
-        path="/tasks/{task}",
-        summary="A task in its canonical text; it never changes",
-        answers={200: TASK_CONTENT, 304: EMPTY},
-        problems=NEEDS_TASK,
-    ),
-}
-"""The operations of both servers."""
+STATUS_PAGE = get("/", "The status as a page", PAGE, inside=True)
+PAGE_STYLE = get("/page.css", "The pages' style", Content("text/css"))
+PAGE_SCRIPT = get("/page.js", "The page's script", Content("text/javascript"), inside=True)
+STATUS = get(
+    "/status",
+    "Tasks, their progress and their results; exact counts only for operators",
+    json_object(role=TEXT, tasks=array(ANY_OBJECT)),
+    inside=True,
+)
+ALIVE = get("/livez", "Whether the server runs", PLAIN)
+READY = get(
+    "/readyz",
+    "Whether the server can answer requests",
+    PLAIN,
+    problems={503: ("draining", "stopped", "store", "spool")},
+)
+METRICS = get("/metrics", "Metrics for Prometheus", PLAIN, inside=True, who="operator")
+CURRENT = get(
+    "/current",
+    "The tasks that are or will be open, by date",
+    json_object(tasks=array(CURRENT_TASK)),
+)
+LIST_TASKS = get(
+    "/tasks",
+    "All tasks and their states, including archived ones",
+    json_object(tasks=array(LISTED_TASK)),
+    who="operator",
+    inside=True,
+)
+ARCHIVE_TASK = post(
+    "/tasks/{task}/archive",
+    "Ends a task permanently: nothing more is accepted for it",
+    json_object(task=TASK_NAME, state=one_of("archived")),
+    who="operator",
+    inside=True,
+    body=json_object(discard={"type": "boolean"}),
+    problems={
+        **NEEDS_TASK,
+        **NEEDS_JSON,
+        409: ("task-open", "task-waiting", "task-busy"),
+        422: ("archive",),
+    },
+)
+DELETE_TASK = operation(
+    "DELETE",
+    "/tasks/{task}",
+    "Deletes an archived task and everything stored about it",
+    json_object(task=TASK_NAME, state=one_of("deleted")),
+    who="operator",
+    inside=True,
+    problems={**NEEDS_TASK, 409: ("task-not-archived",)},
+)
+PUT_TASK = Operation(
+    method="PUT",
+    path="/tasks/{task}",
+    summary="Registers a task that the collector has signed; it is verified first",
+    who="collector",
+    body=TASK_CONTENT,
+    headers={"X-Collector-Key": KEY_HEX, "X-Collector-Signature": SIGNATURE_HEX},
+    answers=dict.fromkeys((200, 201), json_object(task=TASK_NAME, new={"type": "boolean"})),
+    problems={
+        **NEEDS_BODY,
+        400: ("interrupted", "task-id"),
+        409: ("key-taken", "log-forked", "store-older", "series-place"),
+        410: ("key-retired", "task-deleted", "task-expired"),
+        422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
+        503: ("busy", "draining", "analyzer-away"),
+    },
+)
+GET_TASK = Operation(
+    method="GET",
+    path="/tasks/{task}",
+    summary="A task in its canonical text; it never changes",
+    answers={200: TASK_CONTENT, 304: EMPTY},
+    problems=NEEDS_TASK,
+)
+
+
+def application(served: Sequence[Served]) -> Starlette:
+    """An application with these routes, which answers every error as a problem."""
+    app = Starlette(routes=[one.route() for one in served], exception_handlers=exception_answers())
+    app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+    return app
 
 
 def openapi_document(name: str, about: str, operations: list[Operation]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shuffledp.service.http.metrics import Counts, Figures
+from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.problems import Problem
 
 MOST_NAMES = 100_000
@@ -32,7 +32,7 @@ class Rate:
         self,
         per_minute: int,
         by: str,
-        metrics: Figures,
+        metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most, self._by = per_minute, by

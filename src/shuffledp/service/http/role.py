@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,16 +17,17 @@ from starlette.types import ASGIApp
 from shuffledp.documents.files import lock
 from shuffledp.numbers.exact import show
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.http import operations
 from shuffledp.service.http.access import carries, require
 from shuffledp.service.http.administration import Administration, TaskCare
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log, plain_reason
 from shuffledp.service.http.metrics import CONTENT_TYPE_LATEST, Figure, Levels, Metrics
-from shuffledp.service.http.operations import SHARED, Operation, Served
+from shuffledp.service.http.operations import Operation, Served, application
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.page import PAGE_HEADERS, SCRIPT, STYLE, render
-from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
@@ -179,57 +180,47 @@ class Role(ABC):
                 await self.stop()
 
         apart = bool(self.server_config.operators_listen)
-        app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
+        app = application([one for one in self._served() if not (apart and one.operation.inside)])
         app.router.lifespan_context = lifespan
         routed = self.address_rate.around(self.before_routes(app))
         return watched(self.origins.around(with_short_heads(routed)))
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""
-        app = self._routed(self._served())
+        app = application(self._served())
         app.state.for_operators = True
         return watched(with_short_heads(app))
 
     def _served(self) -> list[Served]:
         return [*self.own_routes(), *self._shared()]
 
-    @staticmethod
-    def _routed(served: list[Served]) -> Starlette:
-        routes = [one.route() for one in served]
-        app = Starlette(routes=routes, exception_handlers=exception_answers())
-        app.router.redirect_slashes = False  # a redirect would name the host that the client sent
-        return app
-
     def before_routes(self, app: ASGIApp) -> ASGIApp:
         """The application with what a role answers without going through its routes."""
         return app
 
     def _shared(self) -> list[Served]:
-        answers: dict[str, Callable[[Request], Awaitable[Response] | Response]] = {
-            "page": self.answer_page,
-            "style": lambda _: Response(STYLE, media_type="text/css"),
-            "script": lambda _: Response(SCRIPT, media_type="text/javascript"),
-            "status": self.answer_status,
-            "alive": lambda _: PlainTextResponse("alive\n"),
-            "ready": self.answer_ready,
-            "metrics": self.answer_metrics,
-            "current": self.answer_current,
-            "list tasks": self.answer_list_task,
-            "archive task": self.answer_archive_task,
-            "delete task": self.answer_delete_task,
-            "put task": self.answer_put_task,
-            "get task": self.answer_get_task,
-        }
-        return [Served(operation, answers[name]) for name, operation in SHARED.items()]
+        tasks = Administration(self)
+        return [
+            Served(operations.STATUS_PAGE, self.answer_page),
+            Served(operations.PAGE_STYLE, lambda _: Response(STYLE, media_type="text/css")),
+            Served(
+                operations.PAGE_SCRIPT, lambda _: Response(SCRIPT, media_type="text/javascript")
+            ),
+            Served(operations.STATUS, self.answer_status),
+            Served(operations.ALIVE, lambda _: PlainTextResponse("alive\n")),
+            Served(operations.READY, self.answer_ready),
+            Served(operations.METRICS, self.answer_metrics),
+            Served(operations.CURRENT, self.answer_current),
+            Served(operations.LIST_TASKS, tasks.answer_list),
+            Served(operations.ARCHIVE_TASK, tasks.answer_archive),
+            Served(operations.DELETE_TASK, tasks.answer_delete),
+            Served(operations.PUT_TASK, self.answer_put_task),
+            Served(operations.GET_TASK, self.answer_get_task),
+        ]
 
     def operations(self) -> list[Operation]:
         """Everything that this server answers."""
         return [*self.before_operations, *(one.operation for one in self._served())]
-
-    def administration(self) -> Administration:
-        """What the operator may do with tasks."""
-        operator = self.server_config.operator_token_sha256
-        return Administration(self.tasks, self.care(), operator, self.clock)
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""
@@ -243,18 +234,6 @@ class Role(ABC):
         """The tasks that devices may answer now or later: how the tasks of a series are found."""
         await self.tasks.refresh()
         return JSONResponse({"tasks": self.tasks.current()})
-
-    async def answer_list_task(self, request: Request) -> Response:
-        """All tasks, for the operator."""
-        return await self.administration().answer_list(request)
-
-    async def answer_archive_task(self, request: Request) -> Response:
-        """Archives a task, for the operator."""
-        return await self.administration().answer_archive(request)
-
-    async def answer_delete_task(self, request: Request) -> Response:
-        """Deletes a task, for the operator."""
-        return await self.administration().answer_delete(request)
 
     async def answer_get_task(self, request: Request) -> Response:
         """Returns a task in its canonical text."""

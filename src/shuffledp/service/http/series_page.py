@@ -92,7 +92,6 @@ def render_series(series: Mapping[str, Any]) -> str:
         scale=_scale_of_all(every),
         dates=list(_dates(series)),
         x=lambda point: f"{_x(point.place - 1 + point.across, series['tasks']):.2f}",
-        by_place=_by_place,
         joined=_joined,
         described=_described,
     )
@@ -138,14 +137,6 @@ def _scale_of_all(points: Sequence[Point]) -> Scale | None:
     if not points:
         return None
     return scale_of(min(one.low for one in points), max(one.high for one in points))
-
-
-def _by_place(points: Sequence[Point]) -> dict[int, list[Point]]:
-    """The points of each task of a series."""
-    found: dict[int, list[Point]] = {}
-    for point in points:
-        found.setdefault(point.place, []).append(point)
-    return found
 
 
 def _described(label: str, points: Sequence[Point]) -> str:

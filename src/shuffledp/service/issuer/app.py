@@ -41,6 +41,28 @@ from shuffledp.tasks.tokens import REQUEST_BYTES, IssuerKeyFolder, read_request
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 RESPONSE_TYPE = "application/private-token-response"
+REFUSALS = {
+    Verdict.UNKNOWN_TOKEN: (403, "This token is not enrolled; ask the operator."),
+    Verdict.NOT_ATTESTED: (
+        403,
+        "This task is for attested enrolments only; enrol with evidence.",
+    ),
+    Verdict.ISSUED: (
+        409,
+        "This enrolment already has its token for this task; retry with the same request.",
+    ),
+    Verdict.FORGOTTEN: (
+        410,
+        "The issuer's store was restored from an older copy and does not know who has a token for "
+        "this task, so it issues no more of them; answer the next task.",
+    ),
+    Verdict.RECORD_MISSING: (
+        503,
+        "The issuer's record of the tokens for this task is missing, so it issues none; its "
+        "operator must bring the folder of its keys back.",
+    ),
+}
+"""Status and words of every verdict that refuses; its value is the code."""
 
 
 class Issuer(Role):
@@ -150,35 +172,10 @@ class Issuer(Role):
 
     @staticmethod
     def _refuse(verdict: Verdict) -> None:
-        if verdict is Verdict.UNKNOWN_TOKEN:
-            raise Problem(403, "token-unknown", "This token is not enrolled; ask the operator.")
-        if verdict is Verdict.NOT_ATTESTED:
-            raise Problem(
-                403,
-                "not-attested",
-                "This task is for attested enrolments only; enrol with evidence.",
-            )
-        if verdict is Verdict.ISSUED:
-            raise Problem(
-                409,
-                "token-issued",
-                "This enrolment already has its token for this task; retry with the same request.",
-            )
-        if verdict is Verdict.FORGOTTEN:
-            raise Problem(
-                410,
-                "tokens-forgotten",
-                "The issuer's store was restored from an older copy and does not know who has "
-                "a token for this task, so it issues no more of them; answer the next task.",
-            )
-        if verdict is Verdict.RECORD_MISSING:
-            raise Problem(
-                503,
-                "record-missing",
-                "The issuer's record of the tokens for this task is missing, so it issues none; "
-                "its operator must bring the folder of its keys back.",
-                retry_after=60,
-            )
+        if not verdict.answered:
+            status, detail = REFUSALS[verdict]
+            wait = {"retry_after": 60} if status == 503 else {}
+            raise Problem(status, verdict.value, detail, **wait)
 
     async def answer_enrol(self, request: Request) -> Response:
         """Enrols devices by the hashes of their tokens."""

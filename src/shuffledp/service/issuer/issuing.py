@@ -16,7 +16,7 @@ from pathlib import Path
 
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.tasks import RegisteredTask, Storing
-from shuffledp.service.issuer.record import IssuedRecord
+from shuffledp.service.issuer.issued_record import IssuedRecord
 from shuffledp.service.issuer.store import IssuerStore, Verdict
 from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from shuffledp.service.http.operations import (
+    COUNT,
+    HASH_HEX,
     NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,
     Content,
     Operation,
+    array,
     json_object,
+    one_of,
+    post,
 )
 from shuffledp.service.issuer.attestation import MOST_EVIDENCE_BYTES
 
 MOST_TOKENS = 100_000
-TOKEN_HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 BINARY = {"type": "string", "format": "binary"}
 
-ISSUE = Operation(
-    method="POST",
-    path="/tasks/{task}/tokens",
-    summary="Signs one blinded message per enrolment and task; repeating it changes nothing",
+ISSUE = post(
+    "/tasks/{task}/tokens",
+    "Signs one blinded message per enrolment and task; repeating it changes nothing",
+    Content("application/private-token-response", BINARY),
     who="client",
     body=Content("application/private-token-request", BINARY),
-    answers={200: Content("application/private-token-response", BINARY)},
     problems={
         **NEEDS_TASK,
         **NEEDS_BODY,
@@ -39,10 +42,9 @@ ENROL = Operation(
     summary="Enrols devices by the hashes of their tokens",
     who="operator",
     body=json_object(
-        sha256={"type": "array", "items": TOKEN_HASH, "minItems": 1, "maxItems": MOST_TOKENS},
-        attested={"type": "boolean"},
+        sha256=array(HASH_HEX, minItems=1, maxItems=MOST_TOKENS), attested={"type": "boolean"}
     ),
-    answers={201: json_object(new={"type": "integer"})},
+    answers={201: json_object(new=COUNT)},
     problems={**NEEDS_JSON, 422: ("tokens",)},
 )
 ATTEST = Operation(
@@ -50,9 +52,9 @@ ATTEST = Operation(
     path="/enrolments",
     summary="Enrols a device by evidence, which the operator's command checks",
     body=json_object(
-        sha256=TOKEN_HASH, evidence={"type": "string", "maxLength": MOST_EVIDENCE_BYTES // 6}
+        sha256=HASH_HEX, evidence={"type": "string", "maxLength": MOST_EVIDENCE_BYTES // 6}
     ),
-    answers={201: json_object(state={"enum": ["enrolled"]})},
+    answers={201: json_object(state=one_of("enrolled"))},
     problems={
         **NEEDS_JSON,
         403: ("not-attested",),

@@ -175,18 +175,6 @@ async def _counted(transaction: Transaction, task: int) -> tuple[int, bool]:
 class IssuerDeletion(TaskCare):
     """The issuer's part of archiving and deleting tasks: it has no reports or batches."""
 
-    async def waiting(self, entry: RegisteredTask) -> int:
-        return 0
-
-    async def unfinished(self, entry: RegisteredTask) -> int:
-        return 0
-
-    async def give_up(self, entry: RegisteredTask) -> None:
-        """There is nothing to give up."""
-
-    async def clear(self, entry: RegisteredTask) -> None:
-        """Everything is in one store."""
-
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         for table in ("issued", "issuing"):
             await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)

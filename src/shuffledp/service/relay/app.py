@@ -17,15 +17,23 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from shuffledp.service.answers import bounded_request_async
-from shuffledp.service.http.arriving import Arriving
-from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.bodies import Arriving, read_body
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Metrics
-from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
+from shuffledp.service.http.operations import (
+    NEEDS_BODY,
+    PLAIN,
+    Content,
+    Operation,
+    Served,
+    application,
+    get,
+    post,
+)
 from shuffledp.service.http.origins import Origins
-from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.relay.config import RelayConfig
 
@@ -34,12 +42,11 @@ GATEWAY_PATH = "/.well-known/ohttp-gateway"
 MOST_ANSWER_BYTES = 16 << 20
 PASS_SECONDS = 60.0
 BINARY = {"type": "string", "format": "binary"}
-RELAY = Operation(
-    method="POST",
-    path="/relay",
-    summary="Passes a sealed request on to the shuffler, without its sender",
+RELAY = post(
+    "/relay",
+    "Passes a sealed request on to the shuffler, without its sender",
+    Content(RESPONSE_TYPE, BINARY),
     body=Content(REQUEST_TYPE, BINARY),
-    answers={200: Content(RESPONSE_TYPE, BINARY)},
     problems={
         **NEEDS_BODY,
         400: ("interrupted", "malformed"),
@@ -48,9 +55,9 @@ RELAY = Operation(
         503: ("busy", "gateway-away"),
     },
 )
-ALIVE = page("/livez", "text/plain", "Whether the relay runs")
-READY = page(
-    "/readyz", "text/plain", "Whether the relay can answer requests", problems={503: ("draining",)}
+ALIVE = get("/livez", "Whether the relay runs", PLAIN)
+READY = get(
+    "/readyz", "Whether the relay can answer requests", PLAIN, problems={503: ("draining",)}
 )
 
 
@@ -105,9 +112,8 @@ class Relay:
             async with self.running():
                 yield
 
-        routes = [one.route() for one in self.served()]
-        app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
-        app.router.redirect_slashes = False
+        app = application(self.served())
+        app.router.lifespan_context = lifespan
         return watched(self.origins.around(with_short_heads(self.address_rate.around(app))))
 
     async def answer_ready(self, _: Request) -> Response:

@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.service.client.collector import call, register_everywhere, results
+from shuffledp.service.client.collector import call, first_result, register_everywhere, waited
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable, UntrustedServer
@@ -52,21 +52,27 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     say("Both servers have registered the rehearsal's task")
     truth = _send(folder, task)
     say(f"{REHEARSAL_REPORTS} simulated devices have sent their reports")
-    return {"truth": truth, **_result(servers["analyzer"], task)}
+    trouble = (
+        f"The analyzer at {servers['analyzer']} has published nothing after {RESULT_SECONDS:.0f} "
+        "s; look at the status of both servers."
+    )
+    found = first_result(servers["analyzer"], task, RESULT_SECONDS, PAUSE_SECONDS, trouble)
+    return {"truth": truth, **found}
 
 
-def wait_until_ready(url: str, seconds: float = READY_SECONDS) -> None:
+def wait_until_ready(url: str) -> None:
     """Waits until a server is ready; raises `Unreachable` if it is not in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+
+    def ready() -> bool | None:
         try:
-            call("GET", f"{url}/readyz")
-            return
+            return bool(call("GET", f"{url}/readyz"))
         except UntrustedServer:
             raise
         except (Refused, Unreachable):
-            time.sleep(PAUSE_SECONDS)
-    raise Unreachable(f"The server at {url} is not ready; start it, and look at its log.")
+            return None
+
+    trouble = f"The server at {url} is not ready; start it, and look at its log."
+    waited(ready, READY_SECONDS, PAUSE_SECONDS, trouble)
 
 
 def _task(folder: Folder, shuffler: dict[str, Any], analyzer: dict[str, Any]) -> Task:
@@ -114,25 +120,12 @@ def _send(folder: Folder, task: Task) -> int:
     return REHEARSAL_REPORTS // 2
 
 
-def _result(analyzer: str, task: Task) -> dict[str, Any]:
-    end = time.monotonic() + RESULT_SECONDS
-    while time.monotonic() < end:
-        found = results(analyzer, task.id.hex())
-        if found:
-            return found[0]
-        time.sleep(PAUSE_SECONDS)
-    raise Unreachable(
-        f"The analyzer at {analyzer} has published nothing after {RESULT_SECONDS:.0f} s; look at "
-        "the status of both servers."
-    )
-
-
-def enrol_for_rehearsal(folder: Folder, url: str, say: Say, seconds: float = READY_SECONDS) -> None:
+def enrol_for_rehearsal(folder: Folder, url: str, say: Say) -> None:
     """Enrols the collector's tokens for a rehearsal at this folder's shuffler, once. Each is for
     one report in total."""
     if not folder.to_enrol.exists():
         return
-    wait_until_ready(url, seconds)
+    wait_until_ready(url)
     hashes = folder.to_enrol.read_text("utf-8").split()
     token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
     folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice

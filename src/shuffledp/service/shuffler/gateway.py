@@ -18,8 +18,7 @@ from starlette.types import Message
 from shuffledp.documents.files import lock
 from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
-from shuffledp.service.http.arriving import Arriving
-from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.bodies import Arriving, read_body
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.service.store.private import private_folder

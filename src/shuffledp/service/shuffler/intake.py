@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections import Counter, deque
 
-from shuffledp.service.http.metrics import Counts, Figures, Seconds
+from shuffledp.service.http.metrics import Counts, Metrics, Seconds
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
@@ -25,7 +25,7 @@ INTAKE_FIGURES = (
 class Intake:
     """Collects the uploads that arrive while a commit runs, and commits them together."""
 
-    def __init__(self, accepting: Accepting, limit: int, metrics: Figures) -> None:
+    def __init__(self, accepting: Accepting, limit: int, metrics: Metrics) -> None:
         self._accepting, self._limit, self._metrics = accepting, limit, metrics
         self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()

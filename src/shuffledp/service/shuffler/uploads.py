@@ -11,9 +11,8 @@ from starlette.types import Receive
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.access import bearer
-from shuffledp.service.http.arriving import Arriving
-from shuffledp.service.http.bodies import declared_length, next_part, rest_of_body
-from shuffledp.service.http.metrics import Counts, Figures
+from shuffledp.service.http.bodies import Arriving, declared_length, next_part, rest_of_body
+from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.http.rates import Rate
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
@@ -75,7 +74,7 @@ class Uploads:
         tasks: TaskRegistry,
         intake: Intake,
         enrolments: Enrolments,
-        figures: Figures,
+        figures: Metrics,
         clock: Clock,
     ) -> None:
         self._tasks, self._intake, self._enrolments = tasks, intake, enrolments
