@@ -115,6 +115,8 @@ def _ids(data: object, query: Query[R]) -> Column:
         if isinstance(query.user, str):
             return column_of(data, query.user, file_format)
         check_index(data, query.user, "user")
+        if query.grouped is not None:
+            check_index(query.grouped.by, query.user, "user", "by")
         return column_of(query.user)
     except DataError as error:
         raise DataError(MISSING_IDS) if str(error) == MISSING else error from None

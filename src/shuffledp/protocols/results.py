@@ -101,7 +101,9 @@ class Result(ABC):
     def neighbours_in_words(self) -> str:
         """The neighbouring relation, and that it does not hide the number of users."""
         public = self.neighbours == NEIGHBOURS
-        return f"{self.neighbours}; how many users there are is public" if public else self.neighbours
+        return (
+            f"{self.neighbours}; how many users there are is public" if public else self.neighbours
+        )
 
     @property
     def about(self) -> str:
