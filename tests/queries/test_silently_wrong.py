@@ -158,6 +158,22 @@ def test_a_first_line_that_looks_like_data_is_warned_of(tmp_path: Path, lines: s
         assert column_of(path).rows == 2
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "walk,3\nbike,4\nwalk,5\n",
+        "walk,2020-01-31\nbike,2020-02-01\n",
+        "walk,31/01/2020\nbike,01/02/2020\n",
+        "walk,nan\nbike,1.5\n",
+        "walk,NA\nbike,x\n",
+    ],
+)
+def test_every_column_of_the_first_line_is_looked_at(tmp_path: Path, lines: str) -> None:
+    path = csv(tmp_path, lines)
+    with pytest.warns(UserWarning, match="looks like a row of data"):
+        shuffledp.histogram(path, column="walk", labels=["walk", "bike"], other="else", epsilon=8)
+
+
 def test_ordinary_headers_are_not_warned_of(
     tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:

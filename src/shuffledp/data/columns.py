@@ -135,7 +135,7 @@ def column_of(
     return _frame_column(source, column, fill)
 
 
-def arrow_column(source: object, column: str, file_format: FileFormat = AS_IT_IS) -> Any:
+def arrow_column(source: object, column: str | None, file_format: FileFormat = AS_IT_IS) -> Any:
     """A column of a data frame or a file as an Arrow array in memory; values may be missing."""
     if isinstance(source, str | Path | Source):
         from shuffledp.data.files import file_column
