@@ -92,13 +92,15 @@ def targets_of(random: Random) -> tuple[str, list[Make]]:
     n, epsilon = random.choice([2, 4, 20, 500, 20_000]), random.choice(["0.1", "1", "3", "8"])
     asked, cell = random.choice(["count", "histogram", "integers"]), random.choice(CELLS)
     size = random.choice([2, 3, 5])
-    plan: Callable[..., Plan[Any]] = {
+    plans: dict[str, Callable[..., Plan[Any]]] = {
         "count": partial(plan_count, n, epsilon, cell=cell),
         "histogram": partial(plan_histogram, n, epsilon, size, cell=cell),
         "integers": partial(plan_integer_sum, n, epsilon, size, cell=cell),
-    }[asked]
+    }
     rhos = ("0.1", "0.5", "2", "8")
-    return f"{asked} {n} {epsilon} {cell} {size}", [partial(plan, mse_overhead=r) for r in rhos]
+    return f"{asked} {n} {epsilon} {cell} {size}", [
+        partial(plans[asked], mse_overhead=rho) for rho in rhos
+    ]
 
 
 def crossed(found: list[tuple[float, float, float | None]], factor: float = 1) -> int:

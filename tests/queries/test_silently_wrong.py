@@ -52,7 +52,7 @@ def test_series_with_the_same_index_and_values_without_one_are_taken(frame: pd.D
     assert polars.users == ROWS
 
 
-class DerivedFrame(pd.DataFrame):
+class DerivedFrame(pd.DataFrame):  # type: ignore[misc]
     """A data frame of another package, as GeoPandas has them."""
 
     @property
@@ -66,14 +66,14 @@ def test_derived_and_wrapped_frames_have_an_index(
     frame: pd.DataFrame, wrap: Callable[[pd.DataFrame], Any], given: str
 ) -> None:
     asked: dict[str, Any] = {"column": "n", "largest": 3, "epsilon": 8}
-    beside = {"by": frame["place"], "user": frame["n"], "where": lambda _: frame["yes"]}[given]
+    beside: Any = {"by": frame["place"], "user": frame["n"], "where": lambda _: frame["yes"]}[given]
     asked |= {"groups": ["a", "b"]} if given == "by" else {}
     with pytest.raises(ParameterError, match=f"index of {given} differs"):
-        shuffledp.integer_sum(wrap(frame.sort_values("place")), **asked, **{given: beside})
+        shuffledp.integer_sum(wrap(frame.sort_values("place")), **{**asked, given: beside})
     with pytest.raises(ParameterError, match=f"index of {given} differs"):
         wrapped = wrap(frame)[{"by": "place", "user": "n", "where": "yes"}[given]]
         beside = (lambda _: wrapped) if given == "where" else wrapped
-        shuffledp.integer_sum(frame.sort_values("place"), **asked, **{given: beside})
+        shuffledp.integer_sum(frame.sort_values("place"), **{**asked, given: beside})
 
 
 def test_by_and_user_have_the_same_index(frame: pd.DataFrame) -> None:

@@ -351,7 +351,7 @@ def test_values_may_be_missing_in_rows_that_are_excluded(
         "csv": csv,
         "parquet": parquet,
     }[kind]
-    held = {"epsilon": 8, "where": "fare is not null"}
+    held: dict[str, Any] = {"epsilon": 8, "where": "fare is not null"}
     total = shuffledp.real_sum(data, column="fare", bounds=(0, 9), **held)
     assert total.users == ROWS and abs(total.value - frame.fare.sum()) < 8 * total.rmse
     halves = shuffledp.quantiles(data, column="fare", bounds=(0, 9), probabilities=0.5, **held)
