@@ -30,9 +30,13 @@ def test_queries(
     assert data["query"] == name
     low, high = data["interval"]  # whole numbers for counts, the estimate need not be one
     assert code == 0 and low - 0.01 <= data["clipped"] <= high + 0.01
+    assert data["neighbours"] == "replace one user's value; how many users there are is public"
+    assert data["certificate"]["neighbours"] == "replace one user's value"
     assert data["users"] == 300 and data["certificate"]["epsilon"] == "4"
     code, out, _ = run(capsys, name, csv, "--epsilon", "4", *rest)
     assert code == 0 and "protects any one user's value" in out and "interval" in out
+    assert "public   the number of users, 300 " in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_histogram_quantiles_pictures_and_ledger(

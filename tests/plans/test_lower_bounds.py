@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from shuffledp.plans.plan import Plan
 from shuffledp.plans.text import describe_plan
 
 Make = Callable[[], Plan[Any]]
+CELLS = ("bounded", "paper")
 
 
 def grid(users: tuple[int, ...], epsilons: tuple[str, ...]) -> Iterator[tuple[str, Make]]:
@@ -83,6 +85,49 @@ def test_no_plan_of_a_large_grid_sends_fewer_messages_than_its_bound() -> None:
     users = (2, 3, 5, 30, 300, 3_000, 10**5, 10**6)
     made, bounded, wrong = scan(grid(users, ("0.1", "0.5", "1", "2", "5")))
     assert not wrong and made > 600 and bounded > 0.7 * made
+
+
+def targets_of(random: Random) -> tuple[str, list[Make]]:
+    """One question, and plans for it with four targets of error."""
+    n, epsilon = random.choice([2, 4, 20, 500, 20_000]), random.choice(["0.1", "1", "3", "8"])
+    asked, cell = random.choice(["count", "histogram", "integers"]), random.choice(CELLS)
+    size = random.choice([2, 3, 5])
+    plans: dict[str, Callable[..., Plan[Any]]] = {
+        "count": partial(plan_count, n, epsilon, cell=cell),
+        "histogram": partial(plan_histogram, n, epsilon, size, cell=cell),
+        "integers": partial(plan_integer_sum, n, epsilon, size, cell=cell),
+    }
+    rhos = ("0.1", "0.5", "2", "8")
+    return f"{asked} {n} {epsilon} {cell} {size}", [
+        partial(plans[asked], mse_overhead=rho) for rho in rhos
+    ]
+
+
+def crossed(found: list[tuple[float, float, float | None]], factor: float = 1) -> int:
+    """How many pairs of plans (error, messages, bound) refute a bound: the other plan has at most
+    the same error and sends fewer messages."""
+    return sum(
+        bound is not None and other <= error * (1 + 1e-12) and sent < bound * factor
+        for error, _, bound in found
+        for other, sent, _ in found
+    )
+
+
+def test_no_plan_with_a_smaller_error_sends_fewer_messages_than_another_ones_bound() -> None:
+    random, made, twins = Random(14), 0, 0
+    for _ in range(16):
+        name, plans = targets_of(random)
+        found = []
+        for make in plans:
+            try:
+                forecast = make().forecast
+            except PlanningError:
+                continue
+            found.append((forecast.rmse, forecast.messages_per_user, forecast.limit_messages))
+        made += len(found)
+        assert crossed(found) == 0, name
+        twins += crossed(found, 8)
+    assert made >= 50 and twins > 10  # the twin: bounds 8 times as large are refuted
 
 
 def test_other_queries_print_a_bound_that_holds_or_none() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -50,6 +52,39 @@ def test_series_with_the_same_index_and_values_without_one_are_taken(frame: pd.D
     assert polars.users == ROWS
 
 
+class DerivedFrame(pd.DataFrame):  # type: ignore[misc]
+    """A data frame of another package, as GeoPandas has them."""
+
+    @property
+    def _constructor(self) -> type[DerivedFrame]:
+        return DerivedFrame
+
+
+@pytest.mark.parametrize("wrap", [DerivedFrame, narwhals.from_native])
+@pytest.mark.parametrize("given", ["by", "user", "where"])
+def test_derived_and_wrapped_frames_have_an_index(
+    frame: pd.DataFrame, wrap: Callable[[pd.DataFrame], Any], given: str
+) -> None:
+    asked: dict[str, Any] = {"column": "n", "largest": 3, "epsilon": 8}
+    beside: Any = {"by": frame["place"], "user": frame["n"], "where": lambda _: frame["yes"]}[given]
+    asked |= {"groups": ["a", "b"]} if given == "by" else {}
+    with pytest.raises(ParameterError, match=f"index of {given} differs"):
+        shuffledp.integer_sum(wrap(frame.sort_values("place")), **{**asked, given: beside})
+    with pytest.raises(ParameterError, match=f"index of {given} differs"):
+        wrapped = wrap(frame)[{"by": "place", "user": "n", "where": "yes"}[given]]
+        beside = (lambda _: wrapped) if given == "where" else wrapped
+        shuffledp.integer_sum(frame.sort_values("place"), **{**asked, given: beside})
+
+
+def test_by_and_user_have_the_same_index(frame: pd.DataFrame) -> None:
+    asked: dict[str, Any] = {"groups": ["a", "b"], "rows_per_user": 1, "epsilon": 8}
+    shuffled = frame.sample(frac=1, random_state=1)
+    values = shuffled["yes"].tolist()
+    with pytest.raises(ParameterError, match="index of user differs from that of by"):
+        shuffledp.count(values, by=shuffled["place"], user=frame["n"], **asked)
+    assert shuffledp.count(values, by=shuffled["place"], user=shuffled["n"], **asked).users == 4
+
+
 # labels
 
 
@@ -66,8 +101,25 @@ def test_labels_of_two_kinds_are_refused() -> None:
 def test_the_label_for_all_others_is_none_of_the_labels() -> None:
     with pytest.raises(ParameterError, match="other must not be one of the labels"):
         shuffledp.histogram(["a", "b", "c"] * 50, epsilon=8, labels=["a", "b"], other="b")
+    for labels, other in (([1, 2], "2"), (3, "1"), (["1", "2"], 2), ([True, False], "true")):
+        with pytest.raises(ParameterError, match="other must not be one of the labels"):
+            HistogramQuery(epsilon=1, labels=labels, other=other)
     found = shuffledp.histogram(["a", "b", "c"] * 50, epsilon=8, labels=["a"], other="b")
     assert found.labels == ("a", "b") and abs(found.values[1] - 100) < 8 * found.rmse
+
+
+def test_the_bucket_for_missing_values_is_none_of_the_labels() -> None:
+    for labels, other in ((["a", "missing"], None), (["a", "b"], "missing")):
+        with pytest.raises(ParameterError, match='adds a label "missing"'):
+            HistogramQuery(epsilon=1, labels=labels, other=other, missing="bucket")
+    with pytest.raises(ParameterError, match='adds a label "missing"'):
+        domains = {"way": ["a", "missing"], "sex": ["f", "m"]}
+        gaps = pl.DataFrame({"way": ["a", None], "sex": ["f", "m"]})
+        shuffledp.histogram(gaps, epsilon=8, by=list(domains), domains=domains, missing="bucket")
+    found = shuffledp.histogram(
+        ["a", "b", None] * 50, epsilon=8, labels=["a", "b"], missing="bucket"
+    )
+    assert found.labels == ("a", "b", "missing") and abs(found.values[2] - 50) < 8 * found.rmse
 
 
 # people
@@ -104,6 +156,22 @@ def test_a_first_line_that_looks_like_data_is_warned_of(tmp_path: Path, lines: s
     path = csv(tmp_path, lines)
     with pytest.warns(UserWarning, match="looks like a row of data"):
         assert column_of(path).rows == 2
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "walk,3\nbike,4\nwalk,5\n",
+        "walk,2020-01-31\nbike,2020-02-01\n",
+        "walk,31/01/2020\nbike,01/02/2020\n",
+        "walk,nan\nbike,1.5\n",
+        "walk,NA\nbike,x\n",
+    ],
+)
+def test_every_column_of_the_first_line_is_looked_at(tmp_path: Path, lines: str) -> None:
+    path = csv(tmp_path, lines)
+    with pytest.warns(UserWarning, match="looks like a row of data"):
+        shuffledp.histogram(path, column="walk", labels=["walk", "bike"], other="else", epsilon=8)
 
 
 def test_ordinary_headers_are_not_warned_of(

@@ -326,3 +326,39 @@ def test_kept_values_outside_the_bounds_are_refused_or_clipped() -> None:
     query = QuantilesQuery(epsilon=8, bounds=(0, 10), bins=14, where="keep")
     with pytest.raises(ValueOutOfRange, match="outside"):  # where rows are filtered elsewhere
         query.of_filtered().prepare(np.array([5.0, 11.0]))
+
+
+@pytest.mark.parametrize("more", [{"where": "age > 9"}, {"by": "way", "groups": ["bus", "walk"]}])
+def test_the_error_about_rows_of_users_names_the_query_that_was_asked(
+    frame: pd.DataFrame, more: dict[str, Any]
+) -> None:
+    asked: dict[str, Any] = {"column": "age", "bounds": (0, 90), "user": "place", "epsilon": 1}
+    with pytest.raises(ParameterError, match=f"^For mean with {next(iter(more))}, say how many"):
+        shuffledp.mean(frame, **asked, **more)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "csv", "parquet"])
+def test_values_may_be_missing_in_rows_that_are_excluded(
+    frame: pd.DataFrame, tmp_path: Path, kind: str
+) -> None:
+    csv, parquet = tmp_path / "t.csv", tmp_path / "t.parquet"
+    frame.to_csv(csv, index=False)
+    pq.write_table(pa.Table.from_pandas(frame), parquet)
+    data: Any = {
+        "pandas": frame,
+        "polars": pl.from_pandas(frame),
+        "arrow": pa.Table.from_pandas(frame),
+        "csv": csv,
+        "parquet": parquet,
+    }[kind]
+    held: dict[str, Any] = {"epsilon": 8, "where": "fare is not null"}
+    total = shuffledp.real_sum(data, column="fare", bounds=(0, 9), **held)
+    assert total.users == ROWS and abs(total.value - frame.fare.sum()) < 8 * total.rmse
+    halves = shuffledp.quantiles(data, column="fare", bounds=(0, 9), probabilities=0.5, **held)
+    assert halves.users == ROWS
+    ways = shuffledp.histogram(
+        data, column="way", labels=["bus", "walk", "bike"], epsilon=8, where="way is not null"
+    )
+    assert (np.abs(ways.values - ROWS / 4) < 8 * ways.rmse).all()
+    with pytest.raises(DataError, match="missing"):  # the twin: kept rows need values
+        shuffledp.real_sum(data, column="fare", bounds=(0, 9), epsilon=8, where="age > 9")

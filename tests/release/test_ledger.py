@@ -122,6 +122,11 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "an added field": lambda data: data["entries"][0].update(comment="harmless"),
+    "an added field of the ledger": lambda data: data.update(comment="harmless"),
+    "ε as a number": lambda data: data["entries"][0].update(epsilon=1.0),
+    "ε in another spelling": lambda data: data["entries"][0].update(epsilon="1.0"),
+    "the budget in another spelling": lambda data: data.update(budget=data["budget"] + ".0"),
     "a smaller cost": lambda data: data["entries"][0].update(epsilon="1/4"),
     "another text": lambda data: data["entries"][0].update(what="else"),
     "another result": lambda data: data["entries"][1]["result"].update(estimate=5.0),
@@ -169,6 +174,24 @@ def test_entries_cost_something_and_at_least_their_result(tmp_path: Path) -> Non
     assert ledger.entries() == []
     ledger.spend(1, "fair", result=published)  # the twin
     assert ledger.spent() == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"epsilon": 1.0, "epsilon_exact": None},
+        {"epsilon": 1.0, "epsilon_exact": "1/2"},
+        {"epsilon": 0.5, "epsilon_exact": "1"},
+    ],
+)
+def test_every_epsilon_of_a_result_is_charged(tmp_path: Path, changed: dict[str, Any]) -> None:
+    ledger = Ledger.create(tmp_path / "budget.json", 3)
+    result = {name: value for name, value in changed.items() if value is not None}
+    for shown in (result, {"batch": "00", "result": result}):
+        with pytest.raises(ParameterError, match="ε"):
+            ledger.spend("1/2", "count", result=shown)
+    assert not ledger.entries()
+    assert ledger.spend("0.1", "count", result={"epsilon": 0.1}) == Fraction(29, 10)
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-2", "1/2"])

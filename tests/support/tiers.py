@@ -94,6 +94,7 @@ LONG = {
         "test_the_least_error_for_a_number_of_messages[True-plan_real_sum-arguments3-300]",
     ],
     "tests/plans/test_lower_bounds.py": [
+        "test_no_plan_with_a_smaller_error_sends_fewer_messages_than_another_ones_bound",
         "test_no_plan_of_a_large_grid_sends_fewer_messages_than_its_bound",
     ],
     "tests/plans/test_mutated_certificates.py": [

@@ -52,6 +52,58 @@ test("a long proof is refused before it begins", async () => {
   );
 });
 
+/** How many hexadecimal digits of large numbers an action writes: rounding measures with them, so
+ * they grow with the number of steps and with the bits of each. */
+async function digitsWritten(action) {
+  const { toString } = BigInt.prototype;
+  let digits = 0;
+  BigInt.prototype.toString = function (base) {
+    const text = toString.call(this, base);
+    digits += text.length;
+    return text;
+  };
+  try {
+    await action();
+  } finally {
+    BigInt.prototype.toString = toString;
+  }
+  return digits;
+}
+
+const smallFloods = {
+  1: "1",
+  "1e-100": `1/1${"0".repeat(100)}`,
+  61.7: "617/10",
+  "61.7 with 190 digits": `617${"1".repeat(190)}/1${"0".repeat(190)}1`,
+};
+for (const [pairs, flood] of [
+  [2000, "1"],
+  [4000, "1"],
+  [32000, "1"],
+  [2000, "1e-100"],
+  [4000, "1e-100"],
+  [32000, "1e-100"],
+  [20000, "61.7"],
+  [20000, "61.7 with 190 digits"],
+])
+  test(`${pairs} pairs in a flood of ${flood} are refused after a few steps`, async () => {
+    const text = paper((cell, task) => {
+      Object.assign(cell, { input_pairs: pairs, flood_mean: smallFloods[flood] });
+      task.report_size = 65535;
+    });
+    const refused = () => assert.rejects(loadText(text, options), fails("privacy"));
+    assert.ok((await digitsWritten(refused)) < 5e6);
+  });
+
+test("a huge flood takes many steps, but no numbers of many bits", async () => {
+  const text = paper((cell, task) => {
+    Object.assign(cell, { input_pairs: 300, flood_mean: `1${"0".repeat(100)}` });
+    task.report_size = 65535;
+  });
+  const refused = () => assert.rejects(loadText(text, options), fails("privacy"));
+  assert.ok((await digitsWritten(refused)) < 1e8);
+});
+
 test("the same task with its own numbers is proved", async () => {
   assert.equal((await loadText(textOf(PAPER), options)).name.length > 0, true);
 });

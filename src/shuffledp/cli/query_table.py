@@ -24,7 +24,8 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     answer = _one_number(result, args) if isinstance(result, Estimate) else _numbers(result, args)
     if is_quiet(args):
         return answer
-    rows = [("privacy", _privacy(result)), *_asked_for(args)]
+    public = ("public", f"the number of users, {result.users:,}")
+    rows = [("privacy", _privacy(result)), public, *_asked_for(args)]
     if getattr(args, "verbose", False):
         rows += _details(result)
     if result.about:
@@ -50,9 +51,9 @@ def _asked_for(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _details(result: Result) -> list[tuple[str, str]]:
-    each = "; each row counts as one user" if result.neighbours == NEIGHBOURS else ""
+    rows = [("users", "each row counts as one")] if result.neighbours == NEIGHBOURS else []
     return [
-        ("users", f"{result.users:,} (a public number){each}"),
+        *rows,
         ("error", f"RMSE {result.rmse:,.4g}{result.rmse_unit}"),
         ("messages", f"{result.messages_per_user:,.1f} per user"),
         ("cheaper", "if one party may see all rows, the central mechanism: --protocol central"),

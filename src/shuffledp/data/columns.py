@@ -8,12 +8,13 @@ files are streamed. One row is one user. docs/data.md says which values a column
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,8 @@ from shuffledp.extras import require
 
 T = TypeVar("T")
 READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "narwhals", "pyspark")
-"""Libraries whose frames are read directly, although they also offer an Arrow stream."""
+"""Libraries whose frames, and frames of classes derived from theirs, are read directly, although
+they also offer an Arrow stream."""
 STEP = 1 << 20
 """How many rows of an array are processed together."""
 BLOCK = 1 << 16
@@ -133,7 +135,7 @@ def column_of(
     return _frame_column(source, column, fill)
 
 
-def arrow_column(source: object, column: str, file_format: FileFormat = AS_IT_IS) -> Any:
+def arrow_column(source: object, column: str | None, file_format: FileFormat = AS_IT_IS) -> Any:
     """A column of a data frame or a file as an Arrow array in memory; values may be missing."""
     if isinstance(source, str | Path | Source):
         from shuffledp.data.files import file_column
@@ -154,7 +156,8 @@ def settled_source(source: object) -> object:
         return pyarrow().table(source)
     if module == "pyarrow" and name == "RecordBatchReader":
         return source.read_all()  # type: ignore[attr-defined]
-    if not hasattr(source, "__arrow_c_stream__") or module in READ_AS_THEY_ARE:
+    packages = {base.__module__.split(".")[0] for base in type(source).__mro__}
+    if not hasattr(source, "__arrow_c_stream__") or not packages.isdisjoint(READ_AS_THEY_ARE):
         return source
     pa = pyarrow()
     try:
@@ -171,19 +174,29 @@ def refuse_name(column: str | None) -> None:
         )
 
 
-def check_index(data: object, beside: object, name: str) -> None:
+def check_index(data: object, beside: object, name: str, other: str = "the data") -> None:
     """Refuses a pandas Series whose index differs from that of the data: matched by position, its
     rows would be combined with the wrong rows."""
-    indices = [one.index for one in (data, beside) if _is_pandas(one) and hasattr(one, "index")]
-    if len(indices) == 2 and not indices[0].equals(indices[1]):
+    first, second = _pandas_index(data), _pandas_index(beside)
+    if first is not None and second is not None and not first.equals(second):
         raise ParameterError(
-            f"The index of {name} differs from that of the data, so it is not clear which rows "
-            f"belong together; use the same index for {name}, or name a column of the data."
+            f"The index of {name} differs from that of {other}, so it is not clear which rows "
+            "belong together; use the same index for both, or name a column of the data."
         )
 
 
-def _is_pandas(source: object) -> bool:
-    return type(source).__module__.split(".")[0] == "pandas"
+def _pandas_index(source: object) -> Any:
+    """The index of a pandas Series or DataFrame, of a class derived from them, or of one that
+    narwhals wraps; None for anything else."""
+    if "pandas" not in sys.modules:
+        return None
+    import pandas as pd
+
+    if "narwhals" in sys.modules:
+        import narwhals.stable.v2 as nw
+
+        source = nw.to_native(cast("Any", source), pass_through=True)
+    return source.index if isinstance(source, pd.Series | pd.DataFrame) else None
 
 
 def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:

@@ -162,7 +162,9 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
-    if looks_like_value(name, arrow_type(arrow)) or header.first_has(place, name):
+    types = [*header.types[:place], arrow, *header.types[place + 1 :]]
+    like_values = map(looks_like_value, header.names, map(arrow_type, types))
+    if any(like_values) or header.first_has(place, name):
         warn_of_header(source.shown)
     return _with_rows(source, _column(source, parts, rows, arrow_type(arrow), file_format.fill))
 

@@ -26,10 +26,15 @@ UNCLEAR_POINTS = (
 )
 
 
+NO_NAME = r"(?i)[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}|[+-]?nan|n/?a|null|none|nat"
+"""Dates and words for missing values, which are no names of columns."""
+
+
 def looks_like_value(name: str, holds: ColumnType) -> bool:
-    """Whether a column's name looks like its numbers, dates or true/false values."""
-    pattern = WRITTEN.get(holds)
-    return pattern is not None and re.fullmatch(pattern, name.strip()) is not None
+    """Whether a column's name looks like its numbers, dates or true/false values, or like a value
+    of any column."""
+    patterns = (NO_NAME, WRITTEN.get(holds, NO_NAME))
+    return any(re.fullmatch(pattern, name.strip()) for pattern in patterns)
 
 
 def warn_of_header(shown: str) -> None:

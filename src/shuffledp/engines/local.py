@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from shuffledp.data.arrays import MISSING, ColumnType, Values, array_type
 from shuffledp.data.arrow_conditions import kept_rows
-from shuffledp.data.columns import BLOCK, Column, FileFormat, check_index, column_of, in_steps
+from shuffledp.data.columns import (
+    BLOCK,
+    Column,
+    FileFormat,
+    arrow_column,
+    check_index,
+    column_of,
+    in_steps,
+)
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
 from shuffledp.engines.rows_per_user import (
@@ -50,11 +58,12 @@ def run(query: Query[R], data: object) -> R:
     anything is released."""
     query.refuse(("delta",), "delta is only for other protocols; name one with protocol=.")
     several = rows_per_user(query)
-    column = read_column(query, data)
-    query = query.of_column(column.holds)
     where = query.where_text
     if where and query.grouped is None:
-        column, query = filtered(query, data, column)
+        column, query = kept_column(query, data)
+    else:
+        column = read_column(query, data)
+        query = query.of_column(column.holds)
     if several is not None:
         column, people = rows_of_users(column, _ids(data, query), several, query.entropy)
         several = replace(several, people=people)
@@ -92,11 +101,39 @@ def published(query: Query[R], drawn: Drawn[R], several: RowsPerUser | None, whe
     )
 
 
+def kept_column(query: Query[R], data: object) -> tuple[Column, Query[R]]:
+    """The column of a query with `where`, and its query; see `filtered`. Values may be missing in
+    the rows that are excluded."""
+    try:
+        column = read_column(query, data)
+        query = query.of_column(column.holds)
+        return filtered(query, data, column)
+    except DataError as error:
+        plain = isinstance(data, np.ndarray | list | tuple)
+        if str(error) != MISSING or query.columns_together or plain:
+            raise
+    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
+    series = arrow_column(data, query.column, replace(file_format, as_text=query.reads_texts))
+    kept = kept_of(query, data, len(series))
+    if not kept.any():
+        raise DataError(MISSING)
+    column = column_of(series.filter(kept))
+    query.check_column(column.holds)
+    query = query.of_column(column.holds)
+    some = np.concatenate(list(prepared(query, column, query.prepare)))
+    values = some[np.maximum(np.cumsum(kept) - 1, 0)]  # excluded rows: the value of a kept one
+    return _of_kept(query, values, kept)
+
+
 def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Query[R]]:
     """The column in which rows that `where` excludes do not affect the answer, and its query."""
     with missing_first(column):
         values = np.concatenate(list(prepared(query, column, query.prepare)))
-        found = query.filtered(values, kept_of(query, data, column.rows))
+        return _of_kept(query, values, kept_of(query, data, column.rows))
+
+
+def _of_kept(query: Query[R], values: Values, kept: NDArray[np.bool_]) -> tuple[Column, Query[R]]:
+    found = query.filtered(values, kept)
     holds: ColumnType = "other" if found.dtype.kind in "V" else array_type(found)
     return in_steps(found, holds), query.of_filtered()
 
@@ -115,6 +152,8 @@ def _ids(data: object, query: Query[R]) -> Column:
         if isinstance(query.user, str):
             return column_of(data, query.user, file_format)
         check_index(data, query.user, "user")
+        if query.grouped is not None:
+            check_index(query.grouped.by, query.user, "user", "by")
         return column_of(query.user)
     except DataError as error:
         raise DataError(MISSING_IDS) if str(error) == MISSING else error from None

@@ -115,6 +115,14 @@ def _check_sums(values: Values, rows: NDArray[np.int64]) -> None:
         )
 
 
+def _asked(query: Query[Any]) -> str:
+    """What was asked, in words: queries by group and means with `where` are run as by-group."""
+    if query.grouped is None:
+        return query.name
+    asked = query.of_each_group.name
+    return f"{asked} with by" if query.grouped.by is not None else f"{asked} with where"
+
+
 def rows_per_user(query: Query[R]) -> RowsPerUser | None:
     """The options `user` and `rows_per_user`; None if every row is one user."""
     if query.user is None:
@@ -125,7 +133,7 @@ def rows_per_user(query: Query[R]) -> RowsPerUser | None:
         return None
     if query.rows_per_user is None and not query.adds_up:
         raise ParameterError(
-            f"For {query.name}, say how many rows of each user are kept: rows_per_user=1, for "
-            "example; sums may add up all rows of a user instead."
+            f"For {_asked(query)}, say how many rows of each user are kept: rows_per_user=1, for "
+            "example. Only sums and means of all rows may add up a user's rows instead."
         )
     return RowsPerUser(user=query.user, rows=query.rows_per_user)

@@ -98,6 +98,13 @@ class Result(ABC):
         """The kind of privacy, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
 
+    def neighbours_in_words(self) -> str:
+        """The neighbouring relation, and that it does not hide the number of users."""
+        public = self.neighbours == NEIGHBOURS
+        return (
+            f"{self.neighbours}; how many users there are is public" if public else self.neighbours
+        )
+
     @property
     def about(self) -> str:
         """What else the numbers depend on, in words; empty if there is nothing."""
@@ -111,7 +118,7 @@ class Result(ABC):
             "privacy": self.privacy_in_words(),
             "users": self.users,
             **({} if self.rows_kept is None else {"rows_kept": self.rows_kept}),
-            "neighbours": self.neighbours,
+            "neighbours": self.neighbours_in_words(),
             **({"where": self.where} if self.where else {}),
             "confidence": self.confidence,
             "rmse": self.rmse,

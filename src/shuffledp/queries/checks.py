@@ -58,7 +58,7 @@ def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tupl
             "Labels must be all texts, all whole numbers or all true/false, as the column's values "
             "are; use one kind."
         )
-    if other is not None and other in names:
+    if other is not None and str(truth_as_text(other)) in {str(truth_as_text(n)) for n in names}:
         raise ParameterError(
             "other must not be one of the labels: its bucket would mix rows with that label and "
             "rows with any other value. Leave it out of labels, or name another one."

@@ -31,6 +31,8 @@ LEDGER_FORMAT = "shuffledp ledger 2"
 UNCHAINED_FORMAT = "shuffledp ledger 1"
 """The format of shuffledp 0.2: entries without hashes."""
 MOST_LEDGER_BYTES = 256 << 20
+ENTRY_FIELDS = {"epsilon", "what", "when", "note", "result", "result_sha256", "hash"}
+BOOK_FIELDS = {"format", "budget", "entries", "head"}
 
 
 def _digest(data: Any) -> str:
@@ -90,9 +92,12 @@ class Entry:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Entry:
-        """The entry from its JSON."""
+        """The entry from its JSON, exactly as `to_dict` writes it."""
+        unknown = set(row) - ENTRY_FIELDS
+        if unknown or any(not isinstance(row[name], str) for name in set(row) - {"result"}):
+            raise LedgerBroken("an entry has fields that shuffledp did not write")
         return cls(
-            epsilon=exact(str(row["epsilon"]), "ε"),
+            epsilon=_as_written(row["epsilon"], "ε"),
             what=row["what"],
             when=row["when"],
             note=row.get("note", ""),
@@ -106,7 +111,23 @@ def _epsilon_of(result: Mapping[str, Any]) -> Fraction:
     """The ε of a query's result, or of the result that was published for a batch; 0 if it has
     none."""
     inner = result.get("result", result)
-    return exact(str(inner.get("epsilon_exact", 0)), "ε")
+    rounded, written = inner.get("epsilon", 0), inner.get("epsilon_exact")
+    if written is None:
+        return exact(str(rounded), "ε")
+    epsilon = exact(written, "ε")
+    if "epsilon" in inner and rounded != float(epsilon):
+        raise ParameterError(
+            "The result has two different values of ε; charge a result as it was released."
+        )
+    return epsilon
+
+
+def _as_written(text: object, name: str) -> Fraction:
+    """The number that a ledger's text says; refuses any other spelling of it."""
+    number = exact(str(text), name)
+    if text != str(number):
+        raise LedgerBroken(f"{name} is not written as shuffledp writes it")
+    return number
 
 
 @dataclass(frozen=True)
@@ -151,13 +172,17 @@ class Book:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Book:
         """The book from its JSON; raises `LedgerBroken` if a hash does not match."""
-        book = cls(exact(str(data["budget"]), "the budget"))
+        if set(data) != BOOK_FIELDS:
+            raise LedgerBroken("it has fields that shuffledp did not write")
+        book = cls(_as_written(data["budget"], "the budget"))
         if book.budget <= 0:
             raise ValueError
         entries, before = [], START
         for number, row in enumerate(data["entries"], start=1):
             try:
                 entry = Entry.from_dict(row)
+            except LedgerBroken as error:
+                raise LedgerBroken(f"line {number}: {error}") from None
             except ParameterError:
                 raise LedgerBroken(f"line {number} costs no ε, or less than its result") from None
             expected = entry.after(before)

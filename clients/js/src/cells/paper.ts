@@ -5,7 +5,18 @@
 import { bad, notPrivate } from "../errors.js";
 import { expBetween, type Between } from "../numbers/exponential.js";
 import {
-  add,
+  atMost as floatAtMost,
+  fromRational,
+  fromWhole,
+  NOTHING,
+  power,
+  product,
+  scaled,
+  sum,
+  toRational,
+  type Float,
+} from "../numbers/floating.js";
+import {
   atMost,
   holds,
   ONE,
@@ -16,7 +27,6 @@ import {
   ZERO,
   type Rational,
 } from "../numbers/rational.js";
-import { above, below } from "../numbers/rounding.js";
 import { draw, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { negativeBinomial, poisson, type UnboundedLaw } from "../numbers/unboundedLaws.js";
 import { choice, exactly, record, whole } from "../schema.js";
@@ -28,6 +38,14 @@ import {
   type IndependentCell,
   type MessageLaws,
 } from "./base.js";
+
+/** A muted term below 2^NEGLIGIBLE that only falls decides nothing: it is compared with 1. */
+const NEGLIGIBLE = -4096;
+/** Down for the lower bound of an enclosure, up for the upper one. */
+const between = (side: (up: boolean, i: 0 | 1) => Float): Between<Float> => [
+  side(false, 0),
+  side(true, 1),
+];
 
 const PAPER = record({
   kind: choice("paper"),
@@ -130,34 +148,51 @@ class PaperCell implements IndependentCell {
       input_pairs,
     } = this.data;
     const t = Math.min(x, h);
-    const fade = over(add(times(a, rational(x - t)), times(b, rational(h - t))), rational(largest));
+    const fade = ([n, d]: Rational): Between<Float> => {
+      const found = expBetween([-n, d * BigInt(largest)]);
+      return between((up, i) => fromRational(found[i], up));
+    };
     const odds = over(q, subtract(ONE, q));
-    const [grown, faded] = [expBetween(loss), expBetween([-fade[0], fade[1]])];
-    const lift = [0, 1].map((i) => times(times(subtract(grown[i]!, ONE), odds), faded[i]!)) as [
-      Rational,
-      Rational,
+    const expLoss = expBetween(loss);
+    const [fadeUp, fadeDown] = [fade(a), fade(b)];
+    const [lift, data, flood] = [
+      between((up, i) =>
+        [
+          fromRational(subtract(expLoss[i], ONE), up),
+          fromRational(odds, up),
+          power(fadeUp[i], x - t, up),
+          power(fadeDown[i], h - t, up),
+        ].reduce((one, other) => product(one, other, up)),
+      ),
+      between((up, i) => product(fromRational(expLoss[i], up), power(fadeDown[i], delta, up), up)),
+      between((up) => fromRational(flood_mean, up)),
     ];
-    if (flood_mean[0] === 0n) return !holds(`g, δ=${delta}, x=${x}`, lift[0], ONE);
-    const data = expBetween(subtract(loss, over(times(b, rational(delta)), rational(largest))));
-    const known = new Map<bigint, Between<Rational>>();
-    const g = (m: bigint): Between<Rational> => {
+    if (flood_mean[0] === 0n) return !holds(`g, δ=${delta}, x=${x}`, toRational(lift[0]), ONE);
+    const known = new Map<bigint, Between<Float>>();
+    const g = (m: bigint): Between<Float> => {
       let found = known.get(m);
       if (!found) {
-        found = [below, above].map((round, i) => {
-          let total = lift[i]!;
-          for (let k = 1; k <= input_pairs + t; k++)
-            total = round(over(times(total, flood_mean), rational(m + BigInt(k))));
-          if (m < BigInt(delta)) return total;
-          let falling = data[i]!;
+        found = between((up, i) => {
+          let muted = lift[i];
+          for (let k = 1; k <= input_pairs + t; k++) {
+            const place = m + BigInt(k);
+            muted = scaled(muted, [flood[i], fromWhole(place, !up)], up);
+            if (muted[1] < NEGLIGIBLE && atMost(flood_mean, [place, 1n])) {
+              if (!up) muted = NOTHING; // from here on it only falls
+              break;
+            }
+          }
+          if (m < BigInt(delta)) return muted;
+          let falling = data[i];
           for (let k = 0; k < delta; k++)
-            falling = round(over(times(falling, rational(m - BigInt(k))), flood_mean));
-          return round(add(total, falling));
-        }) as [Rational, Rational];
+            falling = scaled(falling, [fromWhole(m - BigInt(k), up), flood[(1 - i) as 0 | 1]], up);
+          return sum(muted, falling, up);
+        });
         known.set(m, found);
       }
       return found;
     };
-    const rises = (m: bigint): boolean => !atMost(g(m + 1n)[0], g(m)[1]);
+    const rises = (m: bigint): boolean => !floatAtMost(g(m + 1n)[0], g(m)[1]);
     let [left, right] = [0n, 1n]; // the least place at which g certainly rises
     while (!rises(right)) {
       right *= 2n;
@@ -169,8 +204,8 @@ class PaperCell implements IndependentCell {
       else left = middle + 1n;
     }
     for (let [place, steps] = [right, 0]; steps < 16; place--, steps++) {
-      if (holds(`g(${place}), δ=${delta}, x=${x}`, g(place)[0], ONE)) return false;
-      if (place === 0n || !atMost(g(place - 1n)[0], g(place)[1])) return true;
+      if (holds(`g(${place}), δ=${delta}, x=${x}`, toRational(g(place)[0]), ONE)) return false;
+      if (place === 0n || !floatAtMost(g(place - 1n)[0], g(place)[1])) return true;
     }
     return false;
   }

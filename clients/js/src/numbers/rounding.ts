@@ -2,7 +2,8 @@
 import { add, atMost, ceil, floor, ONE, times, type Rational } from "./rational.js";
 
 const BITS = 256;
-const length = (n: bigint): number => n.toString(16).length * 4;
+/** The bits of a number, rounded up to a multiple of 4. */
+export const length = (n: bigint): number => n.toString(16).length * 4;
 
 /** A fraction that is not negative, rounded down or up to about BITS significant bits. */
 function rounded([n, d]: Rational, up: boolean): Rational {

@@ -188,10 +188,12 @@ class HistogramQuery(Query[HistogramResult]):
             raise ParameterError("Pass labels for one column, or by and domains for several.")
         other = cast("Label | None", as_label(self.other))
         names = histogram_labels(self.labels, other)
-        if self.missing == BUCKET and MISSING_LABEL not in (*names, other):
-            names = histogram_labels([*names, MISSING_LABEL], other)
+        if self.missing == BUCKET:
+            _check_missing_label((*names, other))
+            histogram_labels([*names, MISSING_LABEL], other)
         heavy = self.heavy if isinstance(self.heavy, str) else as_labels(self.heavy)
-        self._store(labels=names, other=other, heavy=checked_heavy(heavy, with_other(names, other)))
+        self._store(labels=names, other=other)
+        self._store(heavy=checked_heavy(heavy, self.buckets))
 
     def as_asked(self) -> Query[HistogramResult]:
         return self if self.by is None else CrosstabQuery.of(self)
@@ -231,7 +233,7 @@ class HistogramQuery(Query[HistogramResult]):
         named = tuple(truth_as_text(label) for label in self._named)
         labels = (*named, self.filtered_value)
         return FilteredHistogramQuery(
-            **{**self.options(), "where": None},
+            **{**self.options(), "where": None, "missing": None},
             labels=labels,
             other=self.other,
             heavy=tuple(truth_as_text(label) for label in self.heavy),
@@ -240,8 +242,9 @@ class HistogramQuery(Query[HistogramResult]):
 
     @property
     def _named(self) -> tuple[Label, ...]:
-        """The labels without `other`."""
-        return cast("tuple[Label, ...]", self.labels)
+        """The labels without `other`, with the one for missing values."""
+        labels = cast("tuple[Label, ...]", self.labels)
+        return (*labels, MISSING_LABEL) if self.missing == BUCKET else labels
 
     def targets(self) -> dict[str, Any]:
         asked = {**super().targets(), "error_at": self.error_at, "cell": self.cell}
@@ -255,7 +258,8 @@ class HistogramQuery(Query[HistogramResult]):
             tuple(truth_as_text(label) for label in some) for some in (self._named, self.heavy)
         )
         other = None if self.other is None else truth_as_text(self.other)
-        return super().for_planning().changed(labels=labels, other=other, heavy=heavy)
+        plain = super().for_planning()
+        return plain.changed(labels=labels, other=other, heavy=heavy, missing=None)
 
     def prepare(self, values: Values) -> Values:
         # protocols use texts for true and false, because True equals 1 in Python
@@ -447,10 +451,20 @@ def _checked_columns(by: object) -> tuple[str, ...]:
     return names
 
 
+def _check_missing_label(labels: Iterable[object]) -> None:
+    """Refuses a label that would be mixed with the bucket for missing values."""
+    if MISSING_LABEL in labels:
+        raise ParameterError(
+            f'missing="bucket" adds a label "{MISSING_LABEL}", but you declared it, too; rename '
+            "yours, or pass another label as missing."
+        )
+
+
 def _checked_domain(labels: object, missing: object) -> tuple[Label, ...]:
     if not isinstance(labels, str) and isinstance(labels, Iterable):
         labels = as_labels(labels)
-        if missing == BUCKET and MISSING_LABEL not in labels:
+        if missing == BUCKET:
+            _check_missing_label(labels)
             labels = [*labels, MISSING_LABEL]
     names = checked_labels(labels)
     if len({type(name) for name in names}) > 1:
