@@ -11,14 +11,17 @@ from typing import NamedTuple
 
 from shuffledp.service.store.database import Row, Rows, Transaction
 
-STORE = """
+INCARNATION = "tableoid::text || ' ' || (SELECT xmin::text FROM histories WHERE epoch = 1)"
+"""For PostgreSQL: changes when a dump is restored over the tables, with or without new tables, also
+in sessions that were open before."""
+STORE = f"""
     WITH s AS (
         UPDATE filling SET
             reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END,
             number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END,
             since = CASE WHEN reports = 0 THEN $4 ELSE since END
         WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
-            AND number * 4294967296 + reports >= $11
+            AND number * 4294967296 + reports >= $11 AND {INCARNATION} = $12
         RETURNING number, reports, size
     ), u AS (
         INSERT INTO used (task, name, checksum)
@@ -70,6 +73,8 @@ class Filling(NamedTuple):
     accepting: bool = True
     reason: str = ""
     """Why the task takes no reports, if the collector did not close it."""
+    incarnation: str = ""
+    """The value of `INCARNATION`; empty in SQLite."""
 
     @classmethod
     def of(cls, row: Row) -> Filling:
@@ -95,6 +100,8 @@ class Part(NamedTuple):
     """(id, encrypted messages)."""
     known: int
     """A position that the task has reached: a store that is behind it has gone back in time."""
+    incarnation: str
+    """That of the tables when they were compared: others have gone back in time, perhaps."""
 
 
 FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
@@ -102,8 +109,11 @@ FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
 
 async def filling(transaction: Transaction, task: int) -> Filling | None:
     """The progress of a task; None if it was deleted."""
-    rows = await transaction.rows(f"SELECT {FILLING_COLUMNS} FROM filling WHERE task=$1", task)
-    return Filling.of(rows[0]) if rows else None
+    incarnation = INCARNATION if transaction.dialect == "postgresql" else "''"
+    rows = await transaction.rows(
+        f"SELECT {FILLING_COLUMNS}, {incarnation} FROM filling WHERE task=$1", task
+    )
+    return Filling.of(rows[0][:-1])._replace(incarnation=rows[0][-1]) if rows else None
 
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
@@ -114,7 +124,8 @@ async def store(transaction: Transaction, part: Part, now: int) -> Filling | Non
     if transaction.dialect == "postgresql":
         names = [list(column) for column in zip(*part.names, strict=True)]
         reports = [list(column) for column in zip(*part.reports, strict=True)]
-        values = (part.task, part.number, count, now, *names, *reports, part.batch_id, part.known)
+        place, expected = (part.task, part.number, count, now), (part.known, part.incarnation)
+        values = (*place, *names, *reports, part.batch_id, *expected)
         rows = await transaction.rows(STORE, *values)  # type: ignore[arg-type]
         return Filling(rows[0][0], rows[0][1]) if rows else None
     rows = await transaction.rows(
