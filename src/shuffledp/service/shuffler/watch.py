@@ -302,7 +302,7 @@ class Watch:
         await filling.stop(transaction, number, reason)
         await transaction.run(filling.LOSE)
         await self._tasks().store_state(transaction, number, "closed")
-        log("store went back in time", level="error", task=task.hex(), reason=reason)
+        log("task closed", level="error", task=task.hex(), reason=reason)
 
 
 async def _here(transaction: Transaction) -> Here:
