@@ -141,6 +141,10 @@ def test_the_raw_disk_holds_nothing_readable(
         def __init__(self, folder: Path, _: int, order_secret: bytes | None = None) -> None:
             super().__init__(folder, 4 * 16 * MESSAGE_BYTES, order_secret)
 
+        def add(self, data: bytes) -> None:
+            for start in range(0, len(data), 16 * MESSAGE_BYTES):
+                super().add(data[start : start + 16 * MESSAGE_BYTES])
+
         def _spill(self, pieces: Iterator[Rows]) -> Path:
             path = super()._spill(pieces)
             assert path.is_relative_to(tmp_path / "disk")
