@@ -241,7 +241,7 @@ class Delivery:
         return key, shares
 
     async def _exported(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
-        """Writes a batch for `shuffledp shuffle-batch`. Every attempt has a folder of its own; the
+        """Writes a batch for `shuffledp shuffle-batch`. Every attempt has a separate folder; the
         store decides under the lease which one gets its manifest, so a process that hangs and
         continues later changes nothing that was published."""
         data = None

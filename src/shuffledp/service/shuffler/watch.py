@@ -126,7 +126,7 @@ class Watch:
         self.server = self.incarnation = ""
         """The server, and its tables, that were compared last."""
         self.compare_now: Callable[[], Awaitable[None]]
-        """Compares in a session of its own."""
+        """Compares in any session."""
 
     # what is remembered
 
