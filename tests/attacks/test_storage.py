@@ -23,7 +23,8 @@ from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.tasks import parts as parts_module
-from shuffledp.tasks.parts import Rows, Sorter
+from shuffledp.tasks.ordering import Rows
+from shuffledp.tasks.parts import Sorter
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, REPORT_HEADER_BYTES

@@ -567,8 +567,10 @@ def test_an_export_is_published_by_the_process_that_continues_it(tmp_path: Path)
     exports = tmp_path / "exports"
     real = FolderSpool.write
     ended: list[str] = []
+    parts: list[str] = []
 
     def ends(self: FolderSpool, folder: str, name: str, data: bytes) -> None:
+        parts.extend([folder] if name.startswith("part-") else [])
         if name == "manifest.json" and not ended:
             ended.append(folder)
             raise StorageUnavailable("ended")
@@ -583,6 +585,6 @@ def test_an_export_is_published_by_the_process_that_continues_it(tmp_path: Path)
                 await trio.register(task)
                 await trio.upload(task, [1] * USERS)
                 await trio.deleted(task)
-        assert [folder.name for folder in exports.iterdir()] == ended
+        assert [folder.name for folder in exports.iterdir()] == ended == parts
 
     asyncio.run(walk())
