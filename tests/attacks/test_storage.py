@@ -22,9 +22,12 @@ from shuffledp.service.demo import wait_ready
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
+from shuffledp.tasks import parts as parts_module
+from shuffledp.tasks.ordering import Rows
+from shuffledp.tasks.parts import Sorter
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, REPORT_HEADER_BYTES
+from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, REPORT_HEADER_BYTES
 
 
 @dataclass
@@ -125,9 +128,32 @@ def disk(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 @pytest.mark.attack("delivered reports in the raw blocks of a disk")
-def test_the_raw_disk_holds_nothing_readable(tmp_path: Path) -> None:
-    """Store, spool and keys on one disk: after the delivery no message and no key of the batch is
-    in any block, used or free. Twin: before, the key is there."""
+def test_the_raw_disk_holds_nothing_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Store, spool and keys on one disk, where the batch is also sorted, in many runs: after the
+    delivery no message and no key of the batch is in any block, used or free. Twins: before, the
+    key is there, and the runs are."""
+    runs: list[bytes] = []
+
+    class FewRows(Sorter):
+        """Sorts with memory for few messages."""
+
+        def __init__(self, folder: Path, _: int, order_secret: bytes | None = None) -> None:
+            super().__init__(folder, 4 * 16 * MESSAGE_BYTES, order_secret)
+
+        def add(self, data: bytes) -> None:
+            for start in range(0, len(data), 16 * MESSAGE_BYTES):
+                super().add(data[start : start + 16 * MESSAGE_BYTES])
+
+        def _spill(self, pieces: Iterator[Rows]) -> Path:
+            path = super()._spill(pieces)
+            assert path.is_relative_to(tmp_path / "disk")
+            runs.append(path.read_bytes())
+            return path
+
+    monkeypatch.setattr(parts_module, "SPILL_ROWS", 16)
+    monkeypatch.setattr("shuffledp.service.shuffler.delivery.Sorter", FewRows)
     if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
         missing("a disk to mount", "run as root, with e2fsprogs")
 
@@ -152,6 +178,8 @@ def test_the_raw_disk_holds_nothing_readable(tmp_path: Path) -> None:
             gone = (key.secret, key.parts_secret, key.order_secret, *traces(bodies))
             assert found(*gone) == []
         assert found(*gone) == []
+        assert len(runs) > 5 and not any(one in run for run in runs for one in gone)
+        assert not list(place.rglob("run-*"))
 
     with disk(tmp_path) as (place, image):
         asyncio.run(walk(place, image))

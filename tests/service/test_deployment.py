@@ -44,7 +44,12 @@ KINDS = {
 """What runs the server, and what belongs to that."""
 REPLICAS = {"shuffler": 3, "analyzer": 1, "issuer": 1, "relay": 2}
 SECRETS = {
-    "shuffler": {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "SHUFFLEDP_SHUFFLER_STORE"},
+    "shuffler": {
+        "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN",
+        "SHUFFLEDP_SHUFFLER_STORE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+    },
     "analyzer": {"SHUFFLEDP_ANALYZER_STORE"},
     "issuer": {"SHUFFLEDP_ISSUER_STORE"},
     "relay": set(),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Iterator
+import shutil
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bucket_server import bucket_running, held
 from service_deliveries import stored_tallies
+from service_replicas import replicas
 from service_trio import USERS, Trio, known_report
 
 from shuffledp.documents.files import write_whole
@@ -19,6 +22,7 @@ from shuffledp.service.analyzer import receiving
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.delivery import Delivery, NotDelivered
+from shuffledp.service.shuffler.store import Batch, LeaseLost
 from shuffledp.service.store.private import scratch_folder, sweep_scratch
 from shuffledp.service.store.spool import BucketSpool, FolderSpool
 from shuffledp.tasks import parts as parts_module
@@ -31,6 +35,7 @@ from shuffledp.tasks.parts import (
     as_rows,
     check_part,
     open_part,
+    part_name,
     seal_part,
 )
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
@@ -388,3 +393,198 @@ def test_a_bucket_is_checked_part_by_part_and_durably(
     inbox.begin(made, (place, secret))
     assert [inbox.check_shared(made) for _ in range(3)] == [False, False, True]
     assert all(durable for _, durable in written) and ("checked", True) in written
+
+
+@pytest.mark.parametrize("harm", ["cut short", "nearly empty", "missing"])
+@pytest.mark.parametrize("top_up", ["none", "full"])
+def test_a_part_that_cannot_be_read_is_made_again(tmp_path: Path, harm: str, top_up: str) -> None:
+    """The reports and the key are still there, so the batch is ordered again: with a top-up under
+    another manifest, which the analyzer takes because it had no complete batch."""
+    digests: list[bytes] = []
+    real = Delivery._send
+
+    async def harmed(self: Delivery, batch: Batch, made: Manifest, number: int) -> None:
+        digests.append(made.digest)
+        (part,) = (tmp_path / "shuffler" / batch.folder).glob("part-*")
+        if len(digests) == 1:
+            data = part.read_bytes()
+            part.write_bytes(data[: 4 if harm == "nearly empty" else len(data) // 2])
+            if harm == "missing":
+                part.unlink()
+        await real(self, batch, made, number)
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_send", harmed)
+            async with trio.running():
+                task = trio.task(batch={"top_up": top_up})
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                (result,) = await trio.results(task)
+                assert result["noise_shares"] == (2 if top_up == "full" else 1) * USERS
+                await trio.deleted(task)
+        assert len(digests) == 2 and (digests[0] == digests[1]) == (top_up == "none")
+        assert not list((tmp_path / "shuffler").rglob("part-*"))
+
+    asyncio.run(walk())
+
+
+def test_a_part_in_a_bucket_that_cannot_be_read_is_made_again(tmp_path: Path, bucket: str) -> None:
+    """The analyzer refuses it, and the shuffler looks whether it is damaged."""
+    folders: list[str] = []
+    real = Delivery._ask
+
+    async def harmed(
+        self: Delivery, method: str, path: str, **content: object
+    ) -> dict[str, object]:
+        names = [name for name in held(bucket) if name.endswith("part-0000000")]
+        folders.append(names[-1].partition("run/")[2].rpartition("/")[0])
+        if len(folders) == 1:
+            BucketSpool(bucket).write(folders[0], "part-0000000", b"damaged" * 9)
+        return await real(self, method, path, **content)
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        trio.shuffler_config = replace(
+            trio.shuffler_config,
+            spool=bucket,
+            signing_key=f"{tmp_path}/signing.json",
+            deliver="manifest",
+            report_keys=f"{tmp_path}/report_keys",
+            gateway_keys=f"{tmp_path}/gateway_keys",
+        )
+        trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_ask", harmed)
+            async with trio.running():
+                task = trio.task()
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                (result,) = await trio.results(task)
+                assert result["noise_shares"] == USERS
+                await trio.deleted(task)
+                (batch,) = await trio.shuffler.store.batches(1)
+                assert batch.folder != folders[0]
+
+    asyncio.run(walk())
+
+
+def test_an_analyzer_that_lost_its_folder_receives_the_batch_again(tmp_path: Path) -> None:
+    """It has the manifest in its store, but not in its spool, while parts are on their way."""
+    lost: list[Path] = []
+    real = Delivery._send
+
+    async def emptied(self: Delivery, batch: Batch, made: Manifest, number: int) -> None:
+        if not lost:
+            lost.extend(Path(trio.analyzer_config.spool).glob(f"{batch.id.hex()}-*"))
+            shutil.rmtree(lost[0])
+        await real(self, batch, made, number)
+
+    trio = Trio(tmp_path)
+
+    async def walk() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_send", emptied)
+            async with trio.running():
+                task = trio.task()
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                (result,) = await trio.results(task)
+                assert result["noise_shares"] == USERS and len(lost) == 1
+
+    asyncio.run(walk())
+
+
+def test_a_process_that_hangs_in_an_export_changes_nothing_later(
+    tmp_path: Path, postgres_database: Callable[[], str]
+) -> None:
+    """Its lease runs out while it writes a part; the other process draws another top-up, exports
+    the batch and destroys its key. Then the first one continues."""
+    stores = {"shuffler": postgres_database(), "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    exports = tmp_path / "exports"
+    hung, wake = threading.Event(), threading.Event()
+
+    def published() -> Manifest:
+        (file,) = exports.glob("*/manifest.json")
+        manifest = Manifest.from_bytes(file.read_bytes())
+        for number, facts in enumerate(manifest.parts):
+            check_part((file.parent / part_name(number)).read_bytes(), facts)
+        return manifest
+
+    async def walk() -> None:
+        trio = Trio(tmp_path, stores, deliver="export", exports=str(exports))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "deliver_next", _none)
+            async with replicas(trio, 2) as found:
+                first, second = found.servers
+                rule = {"top_up": "missing", "at_least": 5, "wait_seconds": 10**6}
+                task = trio.task(batch=rule)
+                await trio.register(task)
+                await trio.upload(task, [1] * 7)
+                entry = first.tasks.by_id[task.id]
+                state = await first.store.filling(entry.number)
+                assert state is not None and await first.store.close_early(entry, state)
+                await second.tasks.refresh()
+                spool = first.delivery._exports
+                assert spool is not None
+                write = spool.write
+
+                def slow(folder: str, name: str, data: bytes) -> None:
+                    hung.set()
+                    assert wake.wait(60)
+                    write(folder, name, data)
+
+                patch.setattr(spool, "write", slow)
+                one = await first.store.lease()
+                assert one is not None
+                work = asyncio.create_task(first.delivery.advance(one, entry))
+                try:
+                    assert await asyncio.to_thread(hung.wait, 60)
+                    patch.setattr(second.database, "now", f"({second.database.now} + 100)")
+                    other = await second.store.lease()
+                    assert other is not None and other.number == one.number
+                    await second.delivery.advance(other, second.tasks.by_id[task.id])
+                    assert other.state == "deleted"
+                    before = published()
+                finally:
+                    wake.set()
+                with pytest.raises(LeaseLost):
+                    await work
+                assert published() == before
+                assert [folder.name for folder in exports.iterdir()] == [other.folder]
+
+    asyncio.run(walk())
+
+
+async def _none(_: Delivery) -> bool:
+    return False
+
+
+def test_an_export_is_published_by_the_process_that_continues_it(tmp_path: Path) -> None:
+    """The first one ended between its record in the store and the manifest: the parts that were
+    recorded are published, and no others are made."""
+    exports = tmp_path / "exports"
+    real = FolderSpool.write
+    ended: list[str] = []
+    parts: list[str] = []
+
+    def ends(self: FolderSpool, folder: str, name: str, data: bytes) -> None:
+        parts.extend([folder] if name.startswith("part-") else [])
+        if name == "manifest.json" and not ended:
+            ended.append(folder)
+            raise StorageUnavailable("ended")
+        real(self, folder, name, data)
+
+    async def walk() -> None:
+        trio = Trio(tmp_path, deliver="export", exports=str(exports))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(FolderSpool, "write", ends)
+            async with trio.running():
+                task = trio.task(batch={"top_up": "full"})
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                await trio.deleted(task)
+        assert [folder.name for folder in exports.iterdir()] == ended == parts
+
+    asyncio.run(walk())

@@ -118,10 +118,29 @@ class Server:
         words = ("-R", "-X", "stream", "--no-sync", "--checkpoint=fast", "-U", "postgres")
         self._run("pg_basebackup", "-D", f"{self.folder}/standby", "-h", self.folder, *words)
 
+    def copy_disk(self) -> None:
+        """Makes a snapshot of the disk; the server starts again."""
+        self._end(signal.SIGINT)
+        subprocess.run(["cp", "-a", f"{self.folder}/data", f"{self.folder}/older"], check=True)
+        self._start(f"{self.folder}/data")
+
+    def put_disk_back(self) -> None:
+        """The server ends, and starts on the snapshot."""
+        self._end(signal.SIGQUIT)
+        self._start(f"{self.folder}/older")
+
     def promote_standby(self) -> None:
         """The primary fails; the standby takes over at its address."""
+        self.start_standby()
+        self.promote()
+
+    def start_standby(self) -> None:
+        """The primary fails; the standby answers at its address, and cannot be written."""
         self._end(signal.SIGQUIT)
         self._start(f"{self.folder}/standby")
+
+    def promote(self) -> None:
+        """The standby takes over."""
         promote = "SELECT pg_promote(true, 60)"
         self._run("psql", "-h", self.folder, "-U", "postgres", "-qc", promote, "postgres")
 

@@ -82,10 +82,13 @@ class Inbox:
             write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
             sync(self._spool)
 
-    def moved(self, manifest: Manifest, shared: tuple[str, bytes]) -> bool:
-        """Whether the parts of a batch in the bucket have moved to another folder."""
-        place = self.folder(manifest.header.batch_id, manifest.digest) / FOLDER_FILE
-        return place.exists() and place.read_text() != shared[0]
+    def current(self, manifest: Manifest, shared: tuple[str, bytes] | None) -> bool:
+        """Whether the folder of a batch is there, and its parts in the bucket have not moved."""
+        folder = self.folder(manifest.header.batch_id, manifest.digest)
+        if not (folder / MANIFEST_NAME).exists():
+            return False
+        place = folder / FOLDER_FILE
+        return shared is None or not place.exists() or place.read_text() == shared[0]
 
     def missing(self, manifest: Manifest) -> list[int]:
         """The first missing parts."""
@@ -265,7 +268,7 @@ class Receiving:
         async with self._lock:
             known = await self._store.find(manifest.header.batch_id)
             if known is not None and known.digest == digest:
-                if known.state == "receiving" and shared and self._inbox.moved(manifest, shared):
+                if known.state == "receiving" and not self._inbox.current(manifest, shared):
                     await asyncio.to_thread(self._inbox.begin, manifest, shared)
                 return known
             if known is not None and known.state != "receiving":

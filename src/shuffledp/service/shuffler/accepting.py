@@ -130,8 +130,8 @@ class Accepting:
             reached: list[Reached] = []
             try:
                 together = await self._database.run(self._together(take, reached))
-            except WentBack as error:
-                await self._watch.went_back(error.entry)
+            except WentBack:
+                await self._watch.compare_now()
                 raise
             self._note(reached)
             return list(together)
@@ -167,13 +167,16 @@ class Accepting:
     async def accept(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
         """The verdicts on arrivals of one task, after all that are accepted are durable."""
         reached: list[Reached] = []
+        server = self._watch.server
         try:
             verdicts = await self._database.run(
                 lambda transaction: self._accept(transaction, arrivals, reached), atomic=False
             )
-        except WentBack as error:
-            await self._watch.went_back(error.entry)
+        except WentBack:
+            await self._watch.compare_now()
             raise
+        if server != self._watch.server:  # another one answers by now; has it these reports?
+            raise StorageUnavailable("The store was restarted; nothing was acknowledged.")
         self._note(reached)
         return verdicts
 
@@ -198,8 +201,8 @@ class Accepting:
             state, known = self._guesses.get(entry.number), self._watch.position(entry)
             if state is None:
                 state = await filling.filling(transaction, entry.number)
-                if state is not None and state.accepting and state.position < known:
-                    raise WentBack(entry)
+                if state is not None and self._watch.doubts(state, known):
+                    raise WentBack
             refused = self._refused(entry, state)
             number = state.number if state else 0
             found = None
@@ -280,6 +283,7 @@ class Accepting:
             reports=[(one.report, key.encrypt(one.messages, one.report)) for one in good],
             known=known,
             tokens=tokens,
+            incarnation=self._watch.incarnation,
         )
         try:
             return await filling.store(transaction, part, int(self._clock()))

@@ -24,7 +24,7 @@ from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
-from shuffledp.service.shuffler import operations, status
+from shuffledp.service.shuffler import filling, operations, status
 from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Verdict
@@ -41,7 +41,7 @@ from shuffledp.service.shuffler.replicas import Replicas
 from shuffledp.service.shuffler.report_keys import open_keys
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.status import STATUS_FIGURES
-from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.shuffler.store import OLDER, ShufflerStore
 from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
@@ -83,6 +83,7 @@ class Shuffler(Role):
         self.witness = Witness(config.analyzer_signing_key, config.memory_folder, clock)
         self.watch = Watch(config.memory_folder, lambda: self.tasks)
         self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
+        self._checking_keys, self._keys_checked = asyncio.Lock(), ""
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         assert isinstance(self.tasks, SharedTasks)
@@ -96,6 +97,9 @@ class Shuffler(Role):
         self.store = ShufflerStore(
             self.database, self.tasks, self.report_keys, self.name_of_replica
         )
+        self.accepting = Accepting(
+            self.database, self.tasks.numbered, self.report_keys, self.watch, self.clock
+        )
         try:
             await self._look_back()
         except BaseException:
@@ -107,9 +111,6 @@ class Shuffler(Role):
             self.config, self.store, self.spool, self.metrics, self._analyzer, self.clock
         )
         await asyncio.to_thread(self.delivery.sweep)
-        self.accepting = Accepting(
-            self.database, self.tasks.numbered, self.report_keys, self.watch, self.clock
-        )
         self.accepting.late = self._late
         self.accepting.closed = self.delivery.batch_closed.set
         self.intake = Intake(self.accepting, self.config.queue, self.metrics)
@@ -143,8 +144,10 @@ class Shuffler(Role):
             await asyncio.sleep(SUSPECT_SECONDS)
             while self.accepting.suspects:
                 entry = self.accepting.suspects.pop()
-                with contextlib.suppress(StorageUnavailable):
+                try:
                     await self.store.reconcile(entry)
+                except Exception as error:  # found again by the next upload or session
+                    log("ending a batch failed", level="error", error=type(error).__name__)
 
     async def _beat(self) -> None:
         """Sends heartbeats while the event loop runs."""
@@ -154,14 +157,10 @@ class Shuffler(Role):
 
     async def _look_back(self) -> None:
         """Compares the store with what is known outside it: now, and at every new session."""
-
-        async def stop(entry: RegisteredTask) -> None:
-            await self.database.run(lambda transaction: self.watch.stop(transaction, entry))
-
-        self.watch.stop_now = stop
         for entry in list(self.tasks.by_id.values()):
             await self.store.reconcile(entry)
-        await self.database.run(self.watch.compare)  # what was delivered is not lost
+        self.watch.compare_now = self._compare_now
+        await self._compare_now()  # what was delivered is not lost
         self.database.on_session = self._new_session
         for entry in list(self.tasks.by_id.values()):
             lost = await self.store.missing_keys(entry)
@@ -174,11 +173,26 @@ class Shuffler(Role):
                 )
         await self.tasks.refresh()
 
+    async def _compare_now(self) -> None:
+        await self.database.run(self.watch.compare, atomic=False)
+
     async def _new_session(self, transaction: Transaction) -> None:
         """Before a session is used: the store may have gone back to before a batch was delivered,
         and nothing may be stored under that batch's key."""
         self.report_keys.forget()
         await self.watch.compare(transaction)
+        server = self.watch.server
+        async with self._checking_keys:
+            if server and server == self._keys_checked:
+                return
+            for number, entry in await self.store.contradicted(transaction):
+                async with transaction.atomic():
+                    if entry.task.repeat is False:
+                        await self.watch.stop(transaction, number, entry.task.id, OLDER)
+                    else:
+                        await transaction.run(filling.LOSE)
+                self.accepting.suspects.append(entry)
+            self._keys_checked = server
 
     async def stop(self) -> None:
         self.draining = True

@@ -32,6 +32,7 @@ from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, Sh
 from shuffledp.service.store.private import scratch_folder, sweep_scratch
 from shuffledp.service.store.spool import Spool, is_bucket, open_spool
 from shuffledp.tasks.clock import Clock
+from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.parts import (
     MANIFEST_NAME,
     MOST_PART_BYTES,
@@ -48,6 +49,8 @@ from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
+DRAFT_NAME = "draft.json"
+"""The manifest of an export before it is published."""
 MOST_TIMES = 2
 """How often one delivery sends each part, on average, before it gives up for now."""
 SCRATCH_PREFIX = "shuffledp-sorting-"
@@ -59,6 +62,13 @@ DELIVERY_FIGURES = (
 
 class NotDelivered(Exception):
     """The analyzer did not accept a batch; the text says why."""
+
+
+class PartLost(NotDelivered):
+    """A part of a batch is missing or damaged in the spool, and is needed."""
+
+    def __init__(self) -> None:
+        super().__init__("a part is missing or damaged in the spool")
 
 
 class Delivery:
@@ -187,9 +197,13 @@ class Delivery:
         not take it."""
         if batch.state != "delivered":
             if self._exports is not None:
-                await self._export(batch, entry, self._exports)
+                await self._exported(batch, entry, self._exports)
             elif (manifest := await self._ordered(batch, entry)) is not None:
-                await self._deliver(batch, manifest)
+                try:
+                    await self._deliver(batch, manifest)
+                except PartLost as error:  # the reports and the key are still there
+                    log("ordered again", level="warning", batch=batch.id.hex(), reason=str(error))
+                    await self._deliver(batch, await self._order(batch, entry))
             await self._store.delivered(batch)
             self._note(batch)
         await self._store.destroy_key(batch)
@@ -215,10 +229,7 @@ class Delivery:
             complete = known.get("state") not in (None, "receiving")
             if complete and known.get("sha256") == (batch.digest or b"").hex():
                 return None
-        manifest, folder = await self._order(batch, entry)
-        await self._store.ordered(batch, manifest.digest, folder)
-        self._note(batch)
-        return manifest
+        return await self._order(batch, entry)
 
     async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, int]:
         """(the key of a batch, the shares of noise to top up); records the batch's contents."""
@@ -229,11 +240,32 @@ class Delivery:
         batch.noise_shares = batch.reports + shares
         return key, shares
 
-    async def _export(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
-        """Writes a batch for `shuffledp shuffle-batch`: its messages as they are stored, by report
-        id, in parts, and last the manifest."""
+    async def _exported(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
+        """Writes a batch for `shuffledp shuffle-batch`. Every attempt has a separate folder; the
+        store decides under the lease which one gets its manifest, so a process that hangs and
+        continues later changes nothing that was published."""
+        data = None
+        if batch.state == "ordered":
+            data = await asyncio.to_thread(exports.read, batch.folder, DRAFT_NAME)
+        if data is None or hashlib.sha256(data).digest() != batch.digest:
+            folder = f"{batch.id.hex()}-{os.urandom(8).hex()}"
+            try:
+                manifest = await self._export(batch, entry, exports, folder)
+                data = manifest.to_bytes()
+                await asyncio.to_thread(exports.write, folder, DRAFT_NAME, data)
+                await self._store.ordered(batch, manifest.digest, folder)
+            except BaseException:
+                await asyncio.to_thread(exports.remove, folder)
+                raise
+            self._note(batch)
+        await asyncio.to_thread(exports.write, batch.folder, MANIFEST_NAME, data)
+
+    async def _export(
+        self, batch: Batch, entry: RegisteredTask, exports: Spool, folder: str
+    ) -> Manifest:
+        """Writes the messages of a batch as they are stored, in parts."""
         _, shares = await self._begin(batch, entry.task)
-        folder, facts, rest = batch.id.hex(), list[PartFacts](), bytearray()
+        facts, rest = list[PartFacts](), bytearray()
 
         async def write(size: int) -> None:
             part = bytes(rest[:size])
@@ -252,11 +284,10 @@ class Delivery:
                 await write(MOST_PART_BYTES)
         while rest:
             await write(MOST_PART_BYTES)
-        manifest = Manifest(header=_header(batch, entry.task.id), parts=tuple(facts))
-        await asyncio.to_thread(exports.write, folder, MANIFEST_NAME, manifest.to_bytes())
+        return Manifest(header=_header(batch, entry.task.id), parts=tuple(facts))
 
-    async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
-        """Writes the parts of a batch into a fresh folder of the spool."""
+    async def _order(self, batch: Batch, entry: RegisteredTask) -> Manifest:
+        """Writes the parts of a batch into a fresh folder of the spool, and records them."""
         task = entry.task
         key, shares = await self._begin(batch, task)
         folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
@@ -281,7 +312,9 @@ class Delivery:
                 parts.close()
         manifest = Manifest(header=_header(batch, task.id), parts=tuple(facts))
         await asyncio.to_thread(self._spool.write, folder, MANIFEST_NAME, manifest.to_bytes())
-        return manifest, folder
+        await self._store.ordered(batch, manifest.digest, folder)
+        self._note(batch)
+        return manifest
 
     @property
     def _scratch(self) -> Path:
@@ -309,7 +342,13 @@ class Delivery:
             headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": key.parts_secret.hex()}
         sent, most = 0, MOST_TIMES * len(manifest.parts)
         for _ in range(2 + most):  # the analyzer gets or checks at least one part each time
-            answer = await self._ask("PUT", path, content=text, headers=headers)
+            try:
+                answer = await self._ask("PUT", path, content=text, headers=headers)
+            except NotDelivered as error:
+                if self._shares and str(error) == "HTTP 422":  # is a part in the bucket damaged?
+                    for number in range(len(manifest.parts)):
+                        await asyncio.to_thread(self._read, batch, manifest, number)
+                raise
             if answer.get("state") != "receiving":
                 return
             missing = answer.get("missing")
@@ -336,9 +375,12 @@ class Delivery:
     def _read(self, batch: Batch, manifest: Manifest, number: int) -> bytes:
         sealed = self._spool.read(batch.folder, part_name(number))
         if sealed is None:
-            raise StorageUnavailable("A part of a batch is missing in the spool.")
-        data = open_part(sealed, self._store.key(batch).parts_secret, batch.id, number)
-        check_part(data, manifest.parts[number])
+            raise PartLost
+        try:
+            data = open_part(sealed, self._store.key(batch).parts_secret, batch.id, number)
+            check_part(data, manifest.parts[number])
+        except (TaskError, ValueError):  # or too short for a nonce
+            raise PartLost from None
         return data
 
     async def _ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:

@@ -11,14 +11,17 @@ from typing import NamedTuple
 
 from shuffledp.service.store.database import Row, Rows, Transaction
 
-STORE = """
+INCARNATION = "tableoid::text || ' ' || (SELECT xmin::text FROM histories WHERE epoch = 1)"
+"""For PostgreSQL: changes when a dump is restored over the tables, with or without new tables, also
+in sessions that were open before."""
+STORE = f"""
     WITH s AS (
         UPDATE filling SET
             reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END,
             number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END,
             since = CASE WHEN reports = 0 THEN $4 ELSE since END
         WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
-            AND number * 4294967296 + reports >= $11
+            AND number * 4294967296 + reports >= $11 AND {INCARNATION} = $13
             AND cardinality($12::bytea[]) = (SELECT count(*)
                 FROM tokens JOIN unnest($12::bytea[]) AS given(token) USING (token))
             AND NOT EXISTS (SELECT 1 FROM used JOIN unnest($5::bigint[], $6::bytea[])
@@ -75,6 +78,8 @@ class Filling(NamedTuple):
     accepting: bool = True
     reason: str = ""
     """Why the task takes no reports, if the collector did not close it."""
+    incarnation: str = ""
+    """The value of `INCARNATION`; empty in SQLite."""
 
     @classmethod
     def of(cls, row: Row) -> Filling:
@@ -102,6 +107,8 @@ class Part(NamedTuple):
     """A position that the task has reached: a store that is behind it has gone back in time."""
     tokens: list[bytes]
     """Tokens that were not looked up: on PostgreSQL, nothing is stored unless all are enrolled."""
+    incarnation: str
+    """That of the tables when they were compared: others have gone back in time, perhaps."""
 
 
 FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
@@ -109,8 +116,11 @@ FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
 
 async def filling(transaction: Transaction, task: int) -> Filling | None:
     """The progress of a task; None if it was deleted."""
-    rows = await transaction.rows(f"SELECT {FILLING_COLUMNS} FROM filling WHERE task=$1", task)
-    return Filling.of(rows[0]) if rows else None
+    incarnation = INCARNATION if transaction.dialect == "postgresql" else "''"
+    rows = await transaction.rows(
+        f"SELECT {FILLING_COLUMNS}, {incarnation} FROM filling WHERE task=$1", task
+    )
+    return Filling.of(rows[0][:-1])._replace(incarnation=rows[0][-1]) if rows else None
 
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
@@ -122,9 +132,9 @@ async def store(transaction: Transaction, part: Part, now: int) -> Filling | Non
     if transaction.dialect == "postgresql":
         names = [list(column) for column in zip(*part.names, strict=True)]
         reports = [list(column) for column in zip(*part.reports, strict=True)]
-        values = (part.task, part.number, count, now, *names, *reports)
-        more = (part.batch_id, part.known, part.tokens)
-        rows = await transaction.rows(STORE, *values, *more)  # type: ignore[arg-type]
+        place, names_and_reports = (part.task, part.number, count, now), (*names, *reports)
+        expected = (part.batch_id, part.known, part.tokens, part.incarnation)
+        rows = await transaction.rows(STORE, *place, *names_and_reports, *expected)  # type: ignore[arg-type]
         return Filling(rows[0][0], rows[0][1]) if rows else None
     rows = await transaction.rows(
         "UPDATE filling SET reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END, "

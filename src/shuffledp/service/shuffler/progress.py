@@ -8,11 +8,10 @@ second-to-last reading is shown, rounded down.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any, NamedTuple
 
 from shuffledp.documents.schema import JsonSchema
-from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.logs import log
 from shuffledp.service.http.operations import NEEDS_TASK, TASK_NAME, Operation, json_object
 from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.store import ShufflerStore
@@ -50,8 +49,10 @@ class Progress:
     async def run(self) -> None:
         """Reads the progress of all tasks every ten minutes, until it is cancelled."""
         while True:
-            with contextlib.suppress(StorageUnavailable):  # the last reading is shown for longer
+            try:
                 await self.look()
+            except Exception as error:  # the last reading is shown for longer
+                log("reading progress failed", level="warning", error=type(error).__name__)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:

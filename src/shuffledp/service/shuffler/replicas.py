@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
-from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.logs import log
 from shuffledp.service.store.database import Database
 from shuffledp.tasks.clock import DAY_SECONDS
 
@@ -34,8 +33,10 @@ class Replicas:
         """Records heartbeats until it is cancelled."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            with contextlib.suppress(StorageUnavailable):
+            try:
                 await self.beat()
+            except Exception as error:  # retried later in any case
+                log("heartbeat failed", level="warning", error=type(error).__name__)
 
     async def leave(self) -> None:
         """Records that this process ends."""

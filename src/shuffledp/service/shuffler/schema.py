@@ -6,7 +6,9 @@ and the hashes of spent tokens (32 bytes; where a token counts once in every bat
 number follows in 4 bytes). `checksum` tells a retry from another report of the same id.
 `tokens.enrolled` is the day of a token's enrolment, counted from 1970 (0: not known). `store.lost`
 counts how often uses of tokens were lost with an older store, and `tokens.losses` says
-how many losses there had been when a token was enrolled.
+how many losses there had been when a token was enrolled. `histories` has a random id for each epoch
+of the store; its rows are never changed, so a row that was written again shows that a dump was
+restored. `vanished` names the tasks that the store has lost altogether.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ TABLES = """
     );
     INSERT INTO store (id, identity, epoch, history, changes, lost)
         VALUES (1, {RANDOM_BYTES}, 1, '', 0, 0);
+    CREATE TABLE histories (epoch BIGINT PRIMARY KEY, id {BYTES} NOT NULL);
+    INSERT INTO histories (epoch, id) VALUES (1, {RANDOM_BYTES});
+    CREATE TABLE vanished (name {BYTES} PRIMARY KEY) {KEYED};
     CREATE TABLE epochs (
         epoch BIGINT, task BIGINT, number BIGINT NOT NULL, reports BIGINT NOT NULL,
         PRIMARY KEY (epoch, task)

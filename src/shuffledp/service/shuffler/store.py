@@ -23,6 +23,12 @@ from shuffledp.service.store.database import PAGE_ROWS, Database, Row, Transacti
 LEASE_SECONDS = 60
 PAGE_REPORTS = 512
 FINISHED = "('deleted', 'discarded')"
+UNDELIVERED = ("closing", "ordered")
+NOT_OVER = (
+    f"SELECT task, number FROM batches WHERE state IN {UNDELIVERED} "
+    "UNION ALL SELECT task, number FROM filling"
+)
+"""The batches of all tasks whose reports must be readable."""
 COLUMNS = "task, number, id, state, reports, top_up_messages, noise_shares, digest, folder, tries"
 OLDER = "the store is older than a delivery, so it is not known who has answered; make a new task"
 
@@ -231,7 +237,7 @@ class ShufflerStore:
         more reports, because it is not known who has answered."""
         task = entry.task.id
         for batch in await self.batches(entry.number):
-            if batch.state in ("closing", "ordered"):
+            if batch.state in UNDELIVERED:
                 reason = await asyncio.to_thread(self.keys.ended, task, batch.number)
                 if reason:
                     await self._end(entry, batch.number, reason, filled=False)
@@ -240,12 +246,37 @@ class ShufflerStore:
             await self._end(entry, state.number, reason, filled=True)
             state = await self.filling(entry.number)
 
+    async def contradicted(self, transaction: Transaction) -> list[tuple[int, RegisteredTask]]:
+        """The tasks, with their numbers in the store, of which it says that a batch was not
+        delivered although its key was destroyed after its delivery: the store is older than
+        that."""
+        found = dict[int, RegisteredTask]()
+        for number, task in await transaction.rows("SELECT number, id FROM tasks"):
+            if (entry := self.tasks.by_id.get(bytes(task))) is not None:
+                found[number] = entry
+        over = set[Row]()
+        for row in await transaction.rows(NOT_OVER):
+            if row[0] in found:
+                reason = await self._ended(transaction, found[row[0]].task.id, row[1])
+                over |= {row} if reason == DELIVERED else set()
+        if over:  # others may have delivered them since the first look
+            over.intersection_update(await transaction.rows(NOT_OVER))
+        return [(number, found[number]) for number in sorted({number for number, _ in over})]
+
+    async def _ended(self, transaction: Transaction, task: bytes, number: int) -> str:
+        if transaction.dialect == "sqlite":  # in the store's thread already
+            return self.keys.ended(task, number)
+        return await asyncio.to_thread(self.keys.ended, task, number)
+
     async def _end(self, entry: RegisteredTask, number: int, reason: str, *, filled: bool) -> None:
-        """Records that a batch is over, and deletes its reports. `filled`: it was being filled."""
+        """Deletes the reports of a batch that is over, and records that, unless another process has
+        meanwhile. `filled`: it was being filled."""
         await self._delete_reports(entry.number, number)
 
-        async def end(transaction: Transaction) -> None:
+        async def end(transaction: Transaction) -> bool:
             await self.tasks.begin_change(transaction)
+            if (entry.number, number) not in await transaction.rows(NOT_OVER):
+                return False
             if reason == DELIVERED:
                 await transaction.run(filling.LOSE)
             if reason == DELIVERED and entry.task.repeat is False:
@@ -254,7 +285,7 @@ class ShufflerStore:
             if filled:
                 state = await filling.filling(transaction, entry.number)
                 if state is None or state.number != number:
-                    return
+                    return False
                 await filling.close_early(
                     transaction, entry.number, number, state.reports, bytes(16)
                 )
@@ -264,17 +295,17 @@ class ShufflerStore:
                 number,
                 "deleted" if reason == DELIVERED else "discarded",
             )
+            return True
 
-        await self.database.run(end)
+        if not await self.database.run(end):
+            return
         words = OLDER if reason == DELIVERED else reason
         log("batch ended", level="warning", task=entry.task.id.hex(), reason=words)
 
     async def missing_keys(self, entry: RegisteredTask) -> list[int]:
         """The unfinished batches of a task whose keys are missing without a record."""
         numbers = [
-            batch.number
-            for batch in await self.batches(entry.number)
-            if batch.state in ("closing", "ordered")
+            batch.number for batch in await self.batches(entry.number) if batch.state in UNDELIVERED
         ]
         state = await self.filling(entry.number)
         if state and state.reports:

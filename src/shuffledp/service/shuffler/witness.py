@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import httpx2
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shuffledp.documents.files import lock, write_whole
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
 from shuffledp.service.http.operations import Served
@@ -25,6 +27,7 @@ from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import TASK_CACHING, Storing
 from shuffledp.service.shuffler import operations
 from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.store.private import lock_file
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.log import Head, TaskProof, read_path
@@ -42,7 +45,9 @@ from shuffledp.tasks.signing import (
 from shuffledp.tasks.task import Task
 
 HEAD_FILE = "head.json"
-LOCK_SECONDS = 30.0
+LOCK_SECONDS, LOCK_PAUSE_SECONDS = 30.0, 0.02
+MOST_TRIES = 10
+"""How often a head is asked for again because another process has stored one."""
 
 
 class Witness:
@@ -113,18 +118,35 @@ class Witness:
 
     async def _advance(self) -> Head:
         """The analyzer's head, after checking that it extends everything witnessed before, and
-        storing it."""
-        with lock(self._file.with_suffix(".lock"), LOCK_SECONDS, secret=True):
+        storing it; again if another process has stored one meanwhile."""
+        for _ in range(MOST_TRIES):
             kept, stored = self._kept(), await self._stored_head()
             head: Head | None = None
             for last in (kept, stored) if kept and stored and kept != stored else (kept or stored,):
                 head = await self._continued(last, head)
             assert head is not None
+            if await self._keep(head, kept) and await self._database.run(
+                partial(_store, head=head, last=stored)
+            ):
+                return head
+        raise _busy()
+
+    async def _keep(self, head: Head, last: Head | None) -> bool:
+        """Writes a head to the file in place of the last one; False if another process has written
+        one since. The event loop goes on while another process has the file."""
+        path, end = self._file.with_suffix(".lock"), time.monotonic() + LOCK_SECONDS
+        while (held := lock_file(path, 0)) is None:
+            if time.monotonic() > end:
+                raise _busy()
+            await asyncio.sleep(LOCK_PAUSE_SECONDS)
+        try:
+            if self._kept() != last:
+                return False
             text = json.dumps(head.to_dict())
             await asyncio.to_thread(write_whole, self._file, text, durable=True, secret=True)
-        if not await self._database.run(lambda transaction: _store(transaction, head, stored)):
-            raise _busy()
-        return head
+            return True
+        finally:
+            held.release()
 
     async def _continued(self, last: Head | None, wanted: Head | None) -> Head:
         """The analyzer's head, after checking that it extends the last one; it must be the wanted

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -56,6 +58,10 @@ class Transaction(ABC):
     async def append(self, *added: Rows) -> None:
         """Adds rows whose keys are known to be new, with as few statements as possible."""
 
+    def atomic(self) -> AbstractAsyncContextManager[object]:
+        """Within it, statements take effect together even if the work is not atomic."""
+        return contextlib.nullcontext()
+
     async def run(self, sql: str, *values: Value) -> None:
         """Runs a statement whose rows are not needed."""
         await self.rows(sql, *values)
@@ -74,8 +80,8 @@ class Database(ABC):
     now: str
     """SQL for the database's own clock, in whole seconds since 1970."""
     on_session: Callable[[Transaction], Awaitable[None]] | None = None
-    """Called in a transaction at the beginning of every new session with the database; if it
-    raises, the session is not used."""
+    """Called at the beginning of every new session with the database, every statement a separate
+    transaction; if it raises, the session is not used."""
 
     @abstractmethod
     async def run(self, work: Work[T], *, atomic: bool = True) -> T:

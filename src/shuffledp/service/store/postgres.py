@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from shuffledp.errors import MissingExtra
@@ -70,6 +71,8 @@ UNAVAILABLE_ERRORS = (
     asyncpg.InternalClientError,  # the connection broke in the middle of an answer
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,  # another server took over
+    asyncpg.ObjectNotInPrerequisiteStateError,  # a standby that is not promoted yet
+    asyncpg.InvalidCatalogNameError,  # the database is being replaced
     asyncpg.UndefinedTableError,  # a dump is being restored over it
     asyncpg.InvalidCachedStatementError,
 )
@@ -90,6 +93,10 @@ class PostgresTransaction(Transaction):
     def __init__(self, connection: Any, seconds: float = COMMAND_SECONDS) -> None:
         """`seconds` is the longest that one statement may take."""
         self._connection, self._seconds = connection, seconds
+
+    def atomic(self) -> AbstractAsyncContextManager[object]:
+        transaction: AbstractAsyncContextManager[object] = self._connection.transaction()
+        return transaction
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         try:
@@ -226,8 +233,7 @@ class PostgresDatabase(Database):
             if not self.shared:
                 await connection.execute(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
             if self.on_session is not None:
-                async with connection.transaction():
-                    await self.on_session(PostgresTransaction(connection))
+                await self.on_session(PostgresTransaction(connection))
         except BaseException:
             connection.terminate()  # otherwise it would keep the lock
             raise
@@ -253,6 +259,8 @@ class PostgresDatabase(Database):
             except UNAVAILABLE_ERRORS as error:
                 if connection is not None:
                     connection.terminate()
+                if isinstance(error, asyncpg.InvalidCatalogNameError) and not self._opened:
+                    raise
                 raise _unavailable(error) from None
             except ConfigError as error:
                 if not self._opened:
