@@ -33,6 +33,7 @@ from shuffledp.tasks.task import Task
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "240" if FULL else "8"))
 """More for a soak test."""
+CONNECTIONS = 32
 BATCH = 40
 REPORTS = 2 * BATCH * -(-KILLS // 4)
 """Whole batches of two tasks."""
@@ -289,7 +290,8 @@ async def _storm(
         acknowledged = 0
         while acknowledged < 2:  # the second time is a duplicate
             try:
-                answer = await client.post(public + path, content=body, headers=bearing(token))
+                async with slots:  # the pool's own queue slows down as thousands wait in it
+                    answer = await client.post(public + path, content=body, headers=bearing(token))
                 assert answer.status_code in statuses, answer.text
                 acknowledged += answer.status_code in (200, 201)
             except httpx2.TransportError:
@@ -311,7 +313,7 @@ async def _storm(
             await asyncio.to_thread(wait_ready, programs.urls[role])
         return kills
 
-    limits = httpx2.Limits(max_connections=32)
+    slots, limits = asyncio.Semaphore(CONNECTIONS), httpx2.Limits(max_connections=CONNECTIONS)
     async with httpx2.AsyncClient(limits=limits, timeout=20) as client:
         clients = [insist(client, *one) for one in sending]
         killing = asyncio.create_task(kill())
