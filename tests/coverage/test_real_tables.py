@@ -8,13 +8,14 @@ options, and each is planned once for each table.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from math import comb
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from shuffledp import SeededEntropy
 from shuffledp.engines.rehearsal import Comparison, Rehearsal
@@ -60,8 +61,8 @@ TABLES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
 }
 """For each table and query a column, and the arguments that have no default."""
-CONFIDENCE = 0.95
-UNLUCKY = 1e-4
+CONFIDENCE = Fraction(19, 20)
+UNLUCKY = Fraction(1, 10_000)
 """How rarely exact intervals may fail a test by chance."""
 SHORTENED = 0.4
 """How long the twin's intervals are, as a part of the real ones."""
@@ -79,8 +80,12 @@ def holds_too_rarely(held: NDArray[np.bool_]) -> bool:
     """Whether some number's intervals (a column; a row for each run) hold the truth less often than
     chance explains."""
     runs, numbers = held.shape
-    least = binom.ppf(UNLUCKY / numbers, runs, CONFIDENCE)
-    return bool(held.sum(axis=0).min() < least)
+    least = int(held.sum(axis=0).min())
+    chance = sum(
+        comb(runs, hits) * CONFIDENCE**hits * (1 - CONFIDENCE) ** (runs - hits)
+        for hits in range(least + 1)
+    )
+    return bool(chance < UNLUCKY / numbers)
 
 
 @pytest.mark.parametrize("query", QUERIES)
