@@ -14,7 +14,7 @@ import pytest
 
 import shuffledp
 from shuffledp.data.columns import FileFormat, column_of
-from shuffledp.errors import DataError, ParameterError
+from shuffledp.errors import DataError, InputError, ParameterError
 from shuffledp.queries.histogram.query import HistogramQuery
 
 ROWS = 400
@@ -174,12 +174,44 @@ def test_every_column_of_the_first_line_is_looked_at(tmp_path: Path, lines: str)
         shuffledp.histogram(path, column="walk", labels=["walk", "bike"], other="else", epsilon=8)
 
 
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        (shuffledp.histogram, {"labels": ["walk", "bike"]}),
+        (shuffledp.histogram, {"labels": ["walk"], "other": "else"}),
+        (shuffledp.histogram, {"by": ["walk"], "domains": {"walk": ["walk", "bike"]}}),
+        (shuffledp.frequencies, {"candidates": ["walk", "bike"]}),
+        (shuffledp.count, {"equals": "walk"}),
+    ],
+)
+def test_a_first_line_with_a_label_that_no_other_row_has_is_warned_of(
+    tmp_path: Path, query: Any, asked: dict[str, Any]
+) -> None:
+    path = csv(tmp_path, "walk\nbike\nbike\n")
+    with pytest.warns(UserWarning, match="looks like a row of data"):
+        assert query(path, epsilon=8, **asked).users == 2
+
+
+def test_what_is_no_text_is_not_compared_with_the_first_line(tmp_path: Path) -> None:
+    path = csv(tmp_path, "way\nwalk\nbike\n")
+    with pytest.raises(InputError):
+        shuffledp.count(path, equals=pd.NA, epsilon=8)
+
+
+def test_a_first_line_with_a_group_that_no_other_row_has_is_warned_of(tmp_path: Path) -> None:
+    path = csv(tmp_path, "north,yes\nsouth,1\nsouth,0\n")
+    with pytest.warns(UserWarning, match="looks like a row of data"):
+        shuffledp.count(path, column="yes", by="north", groups=["north", "south"], epsilon=8)
+
+
 def test_ordinary_headers_are_not_warned_of(
     tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     path = csv(tmp_path, "n,way,2020\n1,walk,x\n0,bike,y\n")
     assert shuffledp.count(path, column="n", epsilon=8).users == 2
     assert shuffledp.count(path, column="2020", equals="x", epsilon=8).users == 2
+    labels = ["walk", "bike", "x", "n"]  # n is the name of another column
+    assert shuffledp.histogram(path, column="way", labels=labels, epsilon=8).users == 2
     assert shuffledp.count("sample:commute", column="bikes", epsilon=8).users == 10_000
     assert not [one for one in recwarn if "row of data" in str(one.message)]
 

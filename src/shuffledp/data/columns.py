@@ -101,6 +101,8 @@ class FileFormat:
     """Treat every value as a text, even if all look like numbers or dates."""
     fill: Any = None
     """The replacement for missing values, in any source; None refuses them."""
+    known: tuple[object, ...] = ()
+    """Values that the query names; a column with such a name seems to have no header line."""
 
     def refuse(self) -> None:
         """Raises `ParameterError` if options were given for a source that is not a text file."""

@@ -164,7 +164,8 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
                     raise
     types = [*header.types[:place], arrow, *header.types[place + 1 :]]
     like_values = map(looks_like_value, header.names, map(arrow_type, types))
-    if any(like_values) or header.first_has(place, name):
+    known = any(isinstance(one, str) and one == name for one in file_format.known)
+    if any(like_values) or header.first_has(place, name) or known:
         warn_of_header(source.shown)
     return _with_rows(source, _column(source, parts, rows, arrow_type(arrow), file_format.fill))
 

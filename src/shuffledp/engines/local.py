@@ -225,6 +225,7 @@ def read_column(query: Query[R], data: object) -> Column:
         delimiter=query.delimiter,
         as_text=query.reads_texts,
         fill=fill_of(query),
+        known=(query.compared_with, *(one for labels in query.label_lists for one in labels)),
     )
     column = column_of(data, query.column, file_format)
     with missing_first(column):
@@ -241,6 +242,7 @@ def _combinations(query: Query[R], data: object) -> Column:
             delimiter=query.delimiter,
             as_text=query.reads_text_in(number),
             fill=fill_of(query),
+            known=query.label_lists[number],
         )
         columns.append(column_of(data, name, file_format))
     query.check_columns([column.holds for column in columns])

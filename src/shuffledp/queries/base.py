@@ -222,7 +222,7 @@ class Query(QueryOptions, ABC, Generic[R]):
 
     @property
     def label_lists(self) -> tuple[tuple[Label, ...], ...]:
-        """The labels of each of `columns_together`."""
+        """The labels of each of `columns_together`, or of the one column if it has labels."""
         return ()
 
     def reads_text_in(self, column: int) -> bool:

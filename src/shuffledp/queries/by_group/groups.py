@@ -121,7 +121,10 @@ def group_column(
 def _column_of_groups(groups: Groups, data: object, options: QueryOptions, rows: int) -> Column:
     """The column that says which group each row is in."""
     file_format = FileFormat(
-        encoding=options.encoding, delimiter=options.delimiter, as_text=groups.reads_texts
+        encoding=options.encoding,
+        delimiter=options.delimiter,
+        as_text=groups.reads_texts,
+        known=groups.labels or (),
     )
     with _missing_groups():
         if isinstance(groups.by, str):

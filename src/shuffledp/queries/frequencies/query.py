@@ -132,6 +132,10 @@ class FrequenciesQuery(Query[HistogramResult]):
         )
 
     @property
+    def label_lists(self) -> tuple[tuple[Label, ...], ...]:
+        return (self.shown,)
+
+    @property
     def reads_texts(self) -> bool:
         return any(isinstance(name, str) and looks_typed(name) for name in self.shown)
 

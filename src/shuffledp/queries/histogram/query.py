@@ -276,6 +276,10 @@ class HistogramQuery(Query[HistogramResult]):
         return MISSING_LABEL
 
     @property
+    def label_lists(self) -> tuple[tuple[Label, ...], ...]:
+        return (cast("tuple[Label, ...]", self.labels),)
+
+    @property
     def reads_texts(self) -> bool:
         return any(isinstance(name, str) and looks_typed(name) for name in self._named)
 
