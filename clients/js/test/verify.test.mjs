@@ -26,6 +26,37 @@ for (const { name, holds, certificate } of certificates)
     assert.ok(shown.length >= 3 && shown.every(isTrue));
   });
 
+// ε = 1/1000 for cells that lose 50 upwards: what is left for changes downwards is negative.
+const overspent = (cell) => ({
+  format: "shuffledp certificate 2",
+  statement: "pure differential privacy in the shuffle model",
+  neighbours: "replace one user's value",
+  epsilon: "1/1000",
+  loss: "1/1000",
+  rule: "up + down",
+  users: 1000,
+  protocol: { query: "histogram", epsilon: "1/1000", cell, labels: 2, other: null },
+  cells: [
+    { kind: "paper", copies: 2, up: "50", down: "-49999/1000", proof: { inequality: "down" } },
+  ],
+});
+const muted = (flood_mean) => ({
+  kind: "paper",
+  users: 1000,
+  largest: 1,
+  up_epsilon: "50",
+  down_epsilon: "1/1000000000",
+  mute_probability: "16777216/16777217",
+  input_pairs: 0,
+  flood_mean,
+  stand_in: 0,
+});
+for (const flood of ["115077441947/10000000000000000000000000000000000000000", "1", "0"])
+  test(`a change downwards cannot pay for one upwards: flood ${flood}`, async () => {
+    const text = JSON.stringify(overspent(muted(flood)));
+    await assert.rejects(verify(text), { name: "ShuffledpError" });
+  });
+
 const every = [
   vectors.tasks,
   vectors.frequencies.tasks,

@@ -19,6 +19,7 @@ import {
 import {
   atMost,
   holds,
+  larger,
   ONE,
   over,
   rational,
@@ -129,7 +130,8 @@ class PaperCell implements IndependentCell {
 
   prove(up: Rational, down: Rational): void {
     const { largest, stand_in } = this.data;
-    if (!holds("loss", this.upLoss, up)) notPrivate("a direction's loss exceeds what it may cost");
+    if (!holds("loss", this.upLoss, up) || atMost(down, ZERO))
+      notPrivate("a direction's loss exceeds what it may cost");
     for (let delta = 1; delta <= largest; delta++)
       for (const x of new Set(stand_in ? [0, largest - delta] : [largest - delta]))
         if (!this.holds(down, delta, x)) notPrivate("a change downwards costs more than it may");
@@ -158,7 +160,7 @@ class PaperCell implements IndependentCell {
     const [lift, data, flood] = [
       between((up, i) =>
         [
-          fromRational(subtract(expLoss[i], ONE), up),
+          fromRational(larger(subtract(expLoss[i], ONE), ZERO), up), // the lower end may be below 0
           fromRational(odds, up),
           power(fadeUp[i], x - t, up),
           power(fadeDown[i], h - t, up),

@@ -18,9 +18,11 @@ export const NOTHING: Float = [0n, 0];
 export const UNIT = float(1n, 0, false);
 
 export const fromWhole = (n: bigint, up: boolean): Float => float(n, 0, up);
-/** A fraction that is not negative. */
-export const fromRational = ([n, d]: Rational, up: boolean): Float =>
-  scaled(fromWhole(n, up), [UNIT, fromWhole(d, !up)], up);
+/** A fraction; throws if it is negative, because nothing here has a sign. */
+export function fromRational([n, d]: Rational, up: boolean): Float {
+  if (n < 0n || d <= 0n) throw new RangeError("a number is negative");
+  return scaled(fromWhole(n, up), [UNIT, fromWhole(d, !up)], up);
+}
 export const toRational = ([units, e]: Float): Rational =>
   e < 0 ? [units, 1n << BigInt(-e)] : [units << BigInt(e), 1n];
 

@@ -61,9 +61,11 @@ export const query: Query = (data, cells) => {
     };
   const one = zeroOrOne(cells)(cell, "protocol.cell");
   const { upLoss: up } = one;
+  const down = subtract(epsilon, up);
+  if (atMost(down, ZERO)) bad("Nothing is left for changes downwards");
   return {
     ...common,
-    groups: [equalCells({ cell: one, copies: labels.length, up, down: subtract(epsilon, up) })],
+    groups: [equalCells({ cell: one, copies: labels.length, up, down })],
     loss: epsilon,
     lossRule: UP_AND_DOWN,
     encode(value) {
