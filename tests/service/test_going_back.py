@@ -647,7 +647,8 @@ def test_an_older_database_after_the_process_that_delivered_has_ended(
                 assert await answers(trio, other, [encrypt_report(other, 0)], [once]) == [403]
             status = await trio.status(task)
             assert status["state"] == "closed"
-            assert status["reason"] == (BEHIND if memory == "shared" else OLDER)
+            # with a shared memory, what is noticed first decides
+            assert status["reason"] in ((BEHIND, OLDER) if memory == "shared" else (OLDER,))
 
     asyncio.run(walk())
 

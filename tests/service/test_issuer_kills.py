@@ -25,7 +25,7 @@ KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "40" if FULL else "6"))
 KILLING = """
 import os, signal, sys
 from shuffledp.service.__main__ import main
-from shuffledp.service.issuer import record
+from shuffledp.service.issuer import issued_record as record
 from shuffledp.service.issuer.store import IssuerStore
 
 POINT, TOKENS = "{point}", 2

@@ -29,7 +29,8 @@ KILLED = """
 import os
 from shuffledp.tasks.opening import worker_pool
 if __name__ == "__main__":
-    print(worker_pool(1).submit(os.getpid).result(), flush=True)
+    pool = worker_pool(1)  # kept: workers of a pool that nobody holds end at once
+    print(pool.submit(os.getpid).result(), flush=True)
     input()
 """
 
