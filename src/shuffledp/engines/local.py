@@ -115,9 +115,10 @@ def kept_column(query: Query[R], data: object) -> tuple[Column, Query[R]]:
     file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
     series = arrow_column(data, query.column, replace(file_format, as_text=query.reads_texts))
     kept = kept_of(query, data, len(series))
-    if not kept.any():
+    some_row = series.drop_null().slice(0, 1)  # if nobody is kept, any value stands for all rows
+    if not len(some_row):
         raise DataError(MISSING)
-    column = column_of(series.filter(kept))
+    column = column_of(series.filter(kept) if kept.any() else some_row)
     query.check_column(column.holds)
     query = query.of_column(column.holds)
     some = np.concatenate(list(prepared(query, column, query.prepare)))

@@ -176,7 +176,8 @@ class Axis:
         if self.unit:
             return math.nan
         start = self.low + bin_number * self.exact_width
-        number = roundest(start, self.exact_width, closed=bin_number == self.bins - 1)
+        last = bin_number == self.bins - 1  # contains its upper end, which for points is beyond it
+        number = roundest(start, self.exact_width, closed=last and not self.points)
         return float((number - start + (Fraction(1, 2) if self.points else 0)) / self.exact_width)
 
     def parts_of_bin(self, most: int) -> int:
