@@ -175,7 +175,9 @@ def test_the_raw_disk_holds_nothing_readable(
             bodies += await trio.upload(task, [1])
             await trio.results(task)
             assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
-            gone = (key.secret, key.parts_secret, key.order_secret, *traces(bodies))
+            ((folder,),) = await trio.shuffler.database.rows("SELECT folder FROM batches")
+            assert folder.startswith(key.batch_id.hex())
+            gone = (key.secret, key.parts_secret(folder), key.order_secret, *traces(bodies))
             assert found(*gone) == []
         assert found(*gone) == []
         assert len(runs) > 5 and not any(one in run for run in runs for one in gone)

@@ -86,7 +86,7 @@ def test_where_the_roundest_number_is_in_a_bin() -> None:
     whole = Axis(low=Fraction(0), high=Fraction(999), bins=25, points=True)
     assert whole.round_place(2) == pytest.approx(20.5 / 40)  # 100 is the 21st of 80 to 119
     days = Axis(low=Fraction(0), high=Fraction(999), bins=25, points=True, unit="day")
-    ages = Axis(low=0, high=99, bins=10, points=True)
+    ages = Axis(low=Fraction(0), high=Fraction(99), bins=10, points=True)
     assert ages.round_place(9) == pytest.approx(0.05)  # 90, because 100 is not possible
     assert all(0 <= ages.round_place(number) <= 1 for number in range(10))
     assert math.isnan(days.round_place(2))

@@ -173,7 +173,7 @@ def test_a_bucket_holds_nothing_after_the_batch_was_counted(
             messages = [body[-MESSAGE_BYTES:] for body, _, _ in made]
             assert not any(one in sealed for one in messages)
             key = trio.shuffler.report_keys.key(task.id, 1)
-            opened = open_part(sealed, key.parts_secret, key.batch_id, 0)
+            opened = open_part(sealed, key.parts_secret(folder), key.batch_id, 0)
             assert all(one in opened for one in messages) and len(as_rows(opened)) > USERS
             away = False
             (result,) = await trio.results(task)
@@ -185,9 +185,23 @@ def test_a_bucket_holds_nothing_after_the_batch_was_counted(
     asyncio.run(walk())
 
 
-def test_parts_on_a_machine_that_is_gone_are_made_again(tmp_path: Path) -> None:
-    """The batch was ordered, and half of it was sent, when the spool was lost. With a top-up the
-    parts are others now; the analyzer takes them, because it had no complete batch."""
+async def waits_with_its_top_up(trio: Trio) -> None:
+    """Waits until the first batch is held, because a second draw of its top-up would show which
+    messages of the first one are noise to an analyzer that has read them."""
+    before = (await trio.shuffler.store.batches(1))[0].digest
+    for _ in range(400):
+        (waiting,) = await trio.shuffler.store.batches(1)
+        if "with a top-up is lost" in waiting.problem:
+            break
+        await asyncio.sleep(0.05)
+    assert "with a top-up is lost" in waiting.problem
+    assert waiting.state == "ordered" and before in (None, waiting.digest)
+
+
+@pytest.mark.parametrize("top_up", ["none", "full"])
+def test_parts_on_a_machine_that_is_gone_are_made_again(tmp_path: Path, top_up: str) -> None:
+    """The batch was ordered, and half of it was sent, when the spool was lost. It is not ordered
+    again with a top-up."""
     sent: list[int] = []
 
     async def broken(self: Delivery, batch: object, made: Manifest, number: int) -> None:
@@ -199,7 +213,7 @@ def test_parts_on_a_machine_that_is_gone_are_made_again(tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Delivery, "_send", broken)
             async with trio.running():
-                task = trio.task(batch={"top_up": "full"})
+                task = trio.task(batch={"top_up": top_up})
                 await trio.register(task)
                 await trio.upload(task, [1] * USERS)
                 for _ in range(200):
@@ -212,10 +226,13 @@ def test_parts_on_a_machine_that_is_gone_are_made_again(tmp_path: Path) -> None:
             if file.is_file():
                 file.unlink()
         async with trio.running():
+            if top_up == "full":
+                await waits_with_its_top_up(trio)
+                return
             (result,) = await trio.results(task)
-            assert result["noise_shares"] == 2 * USERS
+            assert result["noise_shares"] == USERS
             second = await trio.shuffler.store.batches(1)
-            assert second[0].id == first[0].id and second[0].digest != first[0].digest
+            assert second[0].id == first[0].id and second[0].digest == first[0].digest
 
     asyncio.run(walk())
 
@@ -251,7 +268,7 @@ def test_a_complete_batch_is_not_ordered_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("top_up", ["none", "full"])
 def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, top_up: str) -> None:
     """The analyzer knows a manifest whose parts are gone; the batch is ordered again, with the same
-    manifest or, with a top-up, another one. The parts are in another folder of the bucket then."""
+    manifest, in another folder of the bucket. With a top-up it is not."""
     refused: list[str] = []
     real = Delivery._ask
 
@@ -288,6 +305,9 @@ def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, t
                     await asyncio.sleep(0.05)
         assert refused
         async with trio.running():
+            if top_up == "full":
+                await waits_with_its_top_up(trio)
+                return
             await trio.results(task)
             await trio.deleted(task)
             assert held(bucket) == []
@@ -398,8 +418,8 @@ def test_a_bucket_is_checked_part_by_part_and_durably(
 @pytest.mark.parametrize("harm", ["cut short", "nearly empty", "missing"])
 @pytest.mark.parametrize("top_up", ["none", "full"])
 def test_a_part_that_cannot_be_read_is_made_again(tmp_path: Path, harm: str, top_up: str) -> None:
-    """The reports and the key are still there, so the batch is ordered again: with a top-up under
-    another manifest, which the analyzer takes because it had no complete batch."""
+    """The reports and the key are still there, so the batch is ordered again. With a top-up it is
+    not: an analyzer that had read the first one would see which messages are noise."""
     digests: list[bytes] = []
     real = Delivery._send
 
@@ -421,13 +441,16 @@ def test_a_part_that_cannot_be_read_is_made_again(tmp_path: Path, harm: str, top
                 task = trio.task(batch={"top_up": top_up})
                 await trio.register(task)
                 await trio.upload(task, [1] * USERS)
+                if top_up == "full":
+                    await waits_with_its_top_up(trio)
+                    return
                 (result,) = await trio.results(task)
-                assert result["noise_shares"] == (2 if top_up == "full" else 1) * USERS
+                assert result["noise_shares"] == USERS
                 await trio.deleted(task)
-        assert len(digests) == 2 and (digests[0] == digests[1]) == (top_up == "none")
         assert not list((tmp_path / "shuffler").rglob("part-*"))
 
     asyncio.run(walk())
+    assert len(set(digests)) == 1 and (len(digests) == 2 or top_up == "full")
 
 
 def test_a_part_in_a_bucket_that_cannot_be_read_is_made_again(tmp_path: Path, bucket: str) -> None:

@@ -97,6 +97,14 @@ def presumed(arrivals: Sequence[Arrival]) -> Found | None:
     return Found({}, {one.token for one in arrivals if not one.proved})
 
 
+class Expected(NamedTuple):
+    """What must hold of the store in the statement that stores reports."""
+
+    known: int
+    tokens: list[bytes]
+    incarnation: str
+
+
 class Accepting:
     """Stores the reports of any task, in this process."""
 
@@ -199,6 +207,7 @@ class Accepting:
                 await self._acknowledge_again(transaction, entry, verdicts, reached)
                 return verdicts
             state, known = self._guesses.get(entry.number), self._watch.position(entry)
+            incarnation = self._watch.incarnation  # of the tables that are looked at below
             if state is None:
                 state = await filling.filling(transaction, entry.number)
                 if state is not None and self._watch.doubts(state, known):
@@ -221,7 +230,8 @@ class Accepting:
                 continue
             part = [rest[at] for at in good]
             tokens = [one.token for one in part if unchecked and not one.proved]
-            after = await self._store(transaction, entry, state, part, known, tokens)
+            expected = Expected(known, tokens, incarnation)
+            after = await self._store(transaction, entry, state, part, expected)
             self._guesses.pop(entry.number, None)
             if after is not None:
                 verdicts += new
@@ -255,8 +265,7 @@ class Accepting:
         entry: RegisteredTask,
         state: Filling,
         good: Sequence[Arrival],
-        known: int,
-        tokens: list[bytes],
+        expected: Expected,
     ) -> Filling | None:
         """Stores reports in the batch that is being filled; None if others were faster."""
         try:
@@ -281,9 +290,9 @@ class Accepting:
             batch_id=key.batch_id,
             names=sorted(names),
             reports=[(one.report, key.encrypt(one.messages, one.report)) for one in good],
-            known=known,
-            tokens=tokens,
-            incarnation=self._watch.incarnation,
+            known=expected.known,
+            tokens=expected.tokens,
+            incarnation=expected.incarnation,
         )
         try:
             return await filling.store(transaction, part, int(self._clock()))

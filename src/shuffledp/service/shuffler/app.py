@@ -185,7 +185,7 @@ class Shuffler(Role):
         async with self._checking_keys:
             if server and server == self._keys_checked:
                 return
-            for number, entry in await self.store.contradicted(transaction):
+            for number, entry in await self.store.contradicted(transaction, server):
                 async with transaction.atomic():
                     if entry.task.repeat is False:
                         await self.watch.stop(transaction, number, entry.task.id, OLDER)

@@ -31,10 +31,10 @@ class BatchKey:
         """The secret of a uniform order."""
         return self._derived(b"order")
 
-    @property
-    def parts_secret(self) -> bytes:
-        """The secret under which ordered parts wait for their delivery."""
-        return self._derived(b"parts")
+    def parts_secret(self, folder: str) -> bytes:
+        """The secret under which the ordered parts in a folder wait for their delivery. It opens no
+        other folder, where the same batch may be with another top-up."""
+        return self._derived(b"parts " + folder.encode())
 
     def encrypt(self, messages: bytes, name: bytes) -> bytes:
         """Messages as they are stored under a name."""

@@ -71,6 +71,14 @@ class PartLost(NotDelivered):
         super().__init__("a part is missing or damaged in the spool")
 
 
+class TopUpLost(NotDelivered):
+    """The same of a batch with a top-up. Another draw of it would show the analyzer which messages
+    of the first one are noise: those that the two do not share."""
+
+    def __init__(self) -> None:
+        super().__init__("a part of a batch with a top-up is lost; discard the batch")
+
+
 class Delivery:
     """Closes batches early where a task's rule says so, and delivers closed ones."""
 
@@ -202,6 +210,8 @@ class Delivery:
                 try:
                     await self._deliver(batch, manifest)
                 except PartLost as error:  # the reports and the key are still there
+                    if batch.top_up_messages:
+                        raise TopUpLost from None
                     log("ordered again", level="warning", batch=batch.id.hex(), reason=str(error))
                     await self._deliver(batch, await self._order(batch, entry))
             await self._store.delivered(batch)
@@ -229,6 +239,8 @@ class Delivery:
             complete = known.get("state") not in (None, "receiving")
             if complete and known.get("sha256") == (batch.digest or b"").hex():
                 return None
+            if batch.top_up_messages and (known or self._shares):  # it may have seen the first one
+                raise TopUpLost
         return await self._order(batch, entry)
 
     async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, int]:
@@ -305,7 +317,7 @@ class Delivery:
                 while (part := await asyncio.to_thread(next, parts, None)) is not None:
                     facts.append(
                         await asyncio.to_thread(
-                            self._write, key.parts_secret, batch, folder, part, len(facts)
+                            self._write, key.parts_secret(folder), batch, folder, part, len(facts)
                         )
                     )
             finally:
@@ -339,7 +351,8 @@ class Delivery:
         headers = {"X-Content-SHA256": manifest.digest.hex()}
         if self._shares:
             key = await asyncio.to_thread(self._store.key, batch)
-            headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": key.parts_secret.hex()}
+            secret = key.parts_secret(batch.folder).hex()
+            headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": secret}
         sent, most = 0, MOST_TIMES * len(manifest.parts)
         for _ in range(2 + most):  # the analyzer gets or checks at least one part each time
             try:
@@ -377,7 +390,8 @@ class Delivery:
         if sealed is None:
             raise PartLost
         try:
-            data = open_part(sealed, self._store.key(batch).parts_secret, batch.id, number)
+            secret = self._store.key(batch).parts_secret(batch.folder)
+            data = open_part(sealed, secret, batch.id, number)
             check_part(data, manifest.parts[number])
         except (TaskError, ValueError):  # or too short for a nonce
             raise PartLost from None

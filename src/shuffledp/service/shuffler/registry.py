@@ -9,6 +9,7 @@ from collections.abc import Callable
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.shuffler.watch import KEPT_ID_BYTES
 from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task, task_from_json
 
@@ -29,7 +30,9 @@ class SharedTasks(TaskRegistry):
         await transaction.run("UPDATE store SET changes = changes + 1 WHERE id = 1")
 
     async def added(self, transaction: Transaction, number: int, task: Task) -> None:
-        if self.lost(task.id):
+        name = task.id[:KEPT_ID_BYTES]  # `vanished` holds what any process remembered
+        gone = await transaction.rows("SELECT 1 FROM vanished WHERE name = $1", name)
+        if gone or self.lost(task.id):
             raise Problem(
                 409,
                 "store-older",

@@ -74,6 +74,8 @@ class ShufflerStore:
         """`replica` names this process."""
         self.database, self.tasks, self.keys = database, tasks, keys
         self.replica = replica
+        self._not_over: tuple[str, set[Row]] = ("", set())
+        """The database server that is being compared, and what was found to be as it says."""
 
     def key(self, batch: Batch) -> BatchKey:
         """The key of a batch."""
@@ -246,7 +248,9 @@ class ShufflerStore:
             await self._end(entry, state.number, reason, filled=True)
             state = await self.filling(entry.number)
 
-    async def contradicted(self, transaction: Transaction) -> list[tuple[int, RegisteredTask]]:
+    async def contradicted(
+        self, transaction: Transaction, server: str
+    ) -> list[tuple[int, RegisteredTask]]:
         """The tasks, with their numbers in the store, of which it says that a batch was not
         delivered although its key was destroyed after its delivery: the store is older than
         that."""
@@ -254,11 +258,13 @@ class ShufflerStore:
         for number, task in await transaction.rows("SELECT number, id FROM tasks"):
             if (entry := self.tasks.by_id.get(bytes(task))) is not None:
                 found[number] = entry
-        over = set[Row]()
+        if not server or self._not_over[0] != server:
+            self._not_over = (server, set())
+        over, known = set[Row](), self._not_over[1]  # an attempt that takes too long is continued
         for row in await transaction.rows(NOT_OVER):
-            if row[0] in found:
+            if row[0] in found and row not in known:
                 reason = await self._ended(transaction, found[row[0]].task.id, row[1])
-                over |= {row} if reason == DELIVERED else set()
+                (over if reason == DELIVERED else known).add(row)
         if over:  # others may have delivered them since the first look
             over.intersection_update(await transaction.rows(NOT_OVER))
         return [(number, found[number]) for number in sorted({number for number, _ in over})]

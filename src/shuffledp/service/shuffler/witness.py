@@ -287,18 +287,16 @@ class Witness:
 
 async def _store(transaction: Transaction, head: Head, last: Head | None) -> bool:
     """Stores a head in place of the last one; False if another process has stored one since."""
-    found = await transaction.rows("SELECT size FROM witnessed WHERE log_key=$1", head.log_key)
-    if [int(row[0]) for row in found] != ([last.size] if last else []):
-        return False
-    await transaction.run("DELETE FROM witnessed WHERE log_key=$1", head.log_key)
-    await transaction.run(
-        "INSERT INTO witnessed (log_key, size, root, signature) VALUES ($1, $2, $3, $4)",
+    if last is not None and not await transaction.rows(
+        "DELETE FROM witnessed WHERE log_key = $1 AND size = $2 AND root = $3 RETURNING size",
         head.log_key,
-        head.size,
-        head.root,
-        head.signature,
-    )
-    return True
+        last.size,
+        last.root,
+    ):
+        return False
+    columns = ("log_key", "size", "root", "signature")
+    row = (head.log_key, head.size, head.root, head.signature)
+    return bool(await transaction.insert("witnessed", columns, [row]))
 
 
 def _busy() -> Problem:
