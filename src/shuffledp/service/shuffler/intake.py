@@ -66,8 +66,8 @@ class Intake:
     async def run(self) -> None:
         """Commits uploads until `close` was called and none is left.
 
-        Two loops take turns: while one commits, the other already checks and encrypts, or waits for
-        the database. So the disk never waits for the event loop.
+        Two loops take turns: while one commits to SQLite, the other already checks and encrypts. On
+        a shared store the second one waits for its turn (`Accepting`).
         """
         await asyncio.gather(self._commit_all(), self._commit_all())
 
