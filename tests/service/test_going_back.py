@@ -716,6 +716,36 @@ def test_reports_of_a_session_before_a_failover_are_not_acknowledged(
     asyncio.run(walk())
 
 
+def test_a_lost_task_is_refused_by_processes_that_never_knew_it(
+    tmp_path: Path, postgres_database: Callable[[], str]
+) -> None:
+    url, dump = postgres_database(), tmp_path / "dump"
+    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+
+    async def walk() -> None:
+        async with replicas(Trio(tmp_path, stores), 2) as found:
+            trio = found.trio
+            await trio.register(trio.task())
+            lost, tokens = trio.task("lost"), await trio.enrol(1)
+            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
+            await trio.register(lost)
+            assert await served(found, 0, lost, tokens, 1) == [201]
+            words = ("--clean", "--if-exists", "--single-transaction")
+            await asyncio.to_thread(pg, "pg_restore", *words, f"--dbname={url}", str(dump))
+            for server in found.servers:
+                await server._compare_now()
+                await server.tasks.refresh()
+            for client in found.clients:
+                answer = await client.put(
+                    f"/tasks/{lost.id.hex()}",
+                    content=lost.canonical(),
+                    headers=as_collector(lost.id),
+                )
+                assert answer.status_code == 409 and "acknowledged" in answer.json()["detail"]
+
+    asyncio.run(walk())
+
+
 def test_tasks_that_the_store_has_lost_are_counted_once(
     tmp_path: Path, postgres_database: Callable[[], str]
 ) -> None:
