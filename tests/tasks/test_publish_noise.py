@@ -126,8 +126,9 @@ def drawn_digest(name: str) -> str:
 
 
 def test_another_process_draws_the_same() -> None:
+    here = Path(__file__).parent
     program = f"""
-import sys; sys.path[:0] = {[str(Path(__file__).parent)]!r}
+import sys; sys.path[:0] = {[str(here), str(here.parent / "support")]!r}
 from test_publish_noise import FIXED, drawn_digest
 for name in FIXED: print(drawn_digest(name))
 """
