@@ -66,7 +66,7 @@ class Backups:
     def _restored(self, stage: Stage, name: str) -> str:
         """The shuffler's store, lost and restored into an empty database."""
         lost = stage.settings["SHUFFLEDP_SHUFFLER_STORE"].partition("?")[0].rpartition("/")[2]
-        self._run("dropdb", "-h", self.socket, "-U", "postgres", lost)
+        self._run("dropdb", "--force", "-h", self.socket, "-U", "postgres", lost)
         fresh = postgres.new_database(self.programs, self.socket)
         self._run("pg_restore", f"--dbname={fresh}", f"{self.folder}/{name}/shuffler.dump")
         return fresh
