@@ -27,6 +27,8 @@ MOST_HEADERS = 64
 LEAST_BYTES_PER_SECOND = 64 << 10
 """A request may take its seconds, and one more second per this many received bytes; what it
 declares counts for nothing."""
+MOST_WAITING = 100
+"""Requests of a connection that wait for the answer to an earlier one."""
 SWEEP_SECONDS = 0.5
 TOO_MANY = Problem(503, "connections", "Too many connections; try again later.")
 LONG_URL = Problem(414, "url", f"A URL has at most {MOST_URL_BYTES:,} bytes here.")
@@ -36,6 +38,7 @@ LONG_HEAD = Problem(
     f"A request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all.",
 )
 SLOW = Problem(408, "slow", "The request took too long to arrive; send the same again.")
+PIPELINED = Problem(429, "busy", "Wait for an answer before you send the next request.")
 UPGRADE = Problem(400, "upgrade", "Send a body without an Upgrade header, by HTTP/1.1.")
 
 
@@ -76,7 +79,7 @@ class Connections:
 class Guarded(asyncio.Protocol):
     """One connection: uvicorn's protocol behind the limits of a server."""
 
-    def __init__(self, registry: Connections, inner: asyncio.Protocol, progress: Progress) -> None:
+    def __init__(self, registry: Connections, inner: HttpToolsProtocol, progress: Progress) -> None:
         self._registry, self._config = registry, registry.config
         self.inner, self.progress = inner, progress
         self._clock = asyncio.get_running_loop().time
@@ -99,7 +102,7 @@ class Guarded(asyncio.Protocol):
             return
         self._registry.open.add(self)
         counts[self._address] += 1
-        self.inner.connection_made(transport)
+        self.inner.connection_made(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self not in self._registry.open:
@@ -123,9 +126,12 @@ class Guarded(asyncio.Protocol):
             return
         self._received += len(data)
         self.inner.data_received(data)
+        if len(self.inner.pipeline) > MOST_WAITING:  # uvicorn would take any number of them
+            self._end(PIPELINED)
 
-    def eof_received(self) -> bool | None:
-        return None if self._ended else self.inner.eof_received()
+    def eof_received(self) -> None:
+        if not self._ended:
+            self.inner.eof_received()
 
     def pause_writing(self) -> None:
         self._write_paused_since = self._clock()
