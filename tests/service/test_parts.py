@@ -265,6 +265,21 @@ def test_a_complete_batch_is_not_ordered_again(tmp_path: Path) -> None:
     asyncio.run(walk())
 
 
+def sharing(folder: Path, bucket: str) -> Trio:
+    """A trio whose shuffler and analyzer share a bucket."""
+    trio = Trio(folder)
+    trio.shuffler_config = replace(
+        trio.shuffler_config,
+        spool=bucket,
+        signing_key=f"{folder}/signing.json",
+        deliver="manifest",
+        report_keys=f"{folder}/report_keys",
+        gateway_keys=f"{folder}/gateway_keys",
+    )
+    trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+    return trio
+
+
 @pytest.mark.parametrize("top_up", ["none", "full"])
 def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, top_up: str) -> None:
     """The analyzer knows a manifest whose parts are gone; the batch is ordered again, with the same
@@ -283,16 +298,7 @@ def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, t
         return await real(self, method, path, **content)
 
     async def walk() -> None:
-        trio = Trio(tmp_path)
-        trio.shuffler_config = replace(
-            trio.shuffler_config,
-            spool=bucket,
-            signing_key=f"{tmp_path}/signing.json",
-            deliver="manifest",
-            report_keys=f"{tmp_path}/report_keys",
-            gateway_keys=f"{tmp_path}/gateway_keys",
-        )
-        trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+        trio = sharing(tmp_path, bucket)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Delivery, "_ask", broken)
             async with trio.running():
@@ -468,16 +474,7 @@ def test_a_part_in_a_bucket_that_cannot_be_read_is_made_again(tmp_path: Path, bu
         return await real(self, method, path, **content)
 
     async def walk() -> None:
-        trio = Trio(tmp_path)
-        trio.shuffler_config = replace(
-            trio.shuffler_config,
-            spool=bucket,
-            signing_key=f"{tmp_path}/signing.json",
-            deliver="manifest",
-            report_keys=f"{tmp_path}/report_keys",
-            gateway_keys=f"{tmp_path}/gateway_keys",
-        )
-        trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+        trio = sharing(tmp_path, bucket)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Delivery, "_ask", harmed)
             async with trio.running():

@@ -35,7 +35,7 @@ class Replicas:
 
 @contextlib.asynccontextmanager
 async def replicas(trio: Trio, count: int = 3) -> AsyncIterator[Replicas]:
-    """An analyzer and so many shufflers on one store; the trio's own shuffler is the first."""
+    """An analyzer and `count` shufflers on one store; the trio's own shuffler is the first."""
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(trio.running())
         found = Replicas(trio)
