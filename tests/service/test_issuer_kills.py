@@ -154,9 +154,7 @@ def test_a_kill_at_any_point_raises_no_alarm(making: Making, point: str) -> None
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_copy_put_back_after_a_kill_is_older_once_an_answer_may_have_left(
-    making: Making, point: str
-) -> None:
+def test_a_copy_put_back_after_a_kill_is_older(making: Making, point: str) -> None:
     """Before the record is raised, no answer has left, and the copy knows all that was given."""
     place = killed_at(making, point)
     restore(place.folder / "copy.db", place.store)
