@@ -29,7 +29,7 @@ def test_the_page_of_routes_lists_every_route_of_every_server() -> None:
 
 def test_a_change_that_a_page_shows_fits_the_file() -> None:
     page = (ROOT / "docs/extending.md").read_text("utf-8")
-    changes = re.findall(r"^```diff\n--- a/(\S+)\n\+\+\+ .*\n(.*?)^```$", page, re.M | re.S)
+    changes = re.findall(r"^```diff\n--- a/(\S+)\n\+\+\+ [^\n]*\n(.+?)^```$", page, re.M | re.S)
     assert changes
     for name, hunks in changes:
         source = (ROOT / name).read_text("utf-8")
