@@ -36,3 +36,15 @@ def test_a_change_that_a_page_shows_fits_the_file() -> None:
         for hunk in re.split(r"^@@.*\n", hunks, flags=re.M)[1:]:
             before = [line[1:] for line in hunk.splitlines(keepends=True) if line[0] != "+"]
             assert "".join(before) in source
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    folders = "clients|deploy|docs|examples|notebooks|proofs|scripts|src|tests|vectors"
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    named = {
+        (page.name, name)
+        for page in pages
+        for name in re.findall(rf"`((?:{folders})/[\w./-]*)", page.read_text("utf-8"))
+    }
+    assert len(named) > 80
+    assert not [one for one in sorted(named) if not (ROOT / one[1]).exists()]
