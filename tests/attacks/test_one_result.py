@@ -292,7 +292,7 @@ def test_a_job_that_is_run_again_gives_the_same_result(tmp_path: Path) -> None:
     assert len({one["result"]["estimate"] for one in again}) > 1
 
 
-@pytest.mark.attack("a batch that was held as implausible, judged again with fresh noise")
+@pytest.mark.attack("a batch that was held as implausible, judged again with other contents")
 def test_a_held_batch_is_held_again(tmp_path: Path) -> None:
     trio = Trio(tmp_path)
     task = trio.task(publish_noise="full")
