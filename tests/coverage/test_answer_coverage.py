@@ -44,7 +44,13 @@ def test_intervals_hold_the_truth(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_estimates_have_no_bias(case: Case) -> None:
-    assert abs(measured(case).shift()) < UNLUCKY
+    """In the whole grid, a case beyond the bar gets ten times as many other runs: chance is gone
+    by then, and a bias is beyond the bar by more than before."""
+    shift = measured(case).shift()
+    if FULL and abs(shift) >= UNLUCKY:
+        print(f"{shift:+.1f} standard errors in {RUNS} runs; {10 * RUNS} other runs follow")
+        shift = measure(case, 10 * RUNS, " again").shift()
+    assert abs(shift) < UNLUCKY
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -106,9 +106,9 @@ def answer(case: Case, values: NDArray[Any], entropy: Entropy) -> Result:
     return found
 
 
-def measure(case: Case, runs: int) -> Measured:
+def measure(case: Case, runs: int, seed: str = "") -> Measured:
     """So many seeded runs of a case, each with its own rounding."""
-    values, entropy = values_of(case), SeededEntropy(str(case))
+    values, entropy = values_of(case), SeededEntropy(f"{case}{seed}")
     results = [answer(case, values, entropy) for _ in range(runs)]
     columns = np.array([[row[1:] for row in result.rows()] for result in results])
     columns = columns.transpose(2, 0, 1)

@@ -46,7 +46,8 @@ def _missing(certificate: Certificate) -> list[str]:
         if isinstance(cell.proof, UrnProof) and cell.proof.rule in CHECKED_RULES:
             continue
         if not isinstance(cell.proof, BoundedProof):
-            missing[f"the proof of the {cell.kind}'s cell"] = None
+            kind = "the paper's" if cell.kind == "paper" else f"a {cell.kind}"
+            missing[f"the proof of {kind} cell"] = None
             continue
         for side in (cell.proof.up, cell.proof.down):
             if side.rule not in CHECKED_RULES:
