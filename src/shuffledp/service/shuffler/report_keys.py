@@ -27,7 +27,8 @@ from pathlib import Path
 
 from filelock import BaseFileLock, Timeout
 
-from shuffledp.documents.files import lock, private, sync
+from shuffledp.documents.files import lock, private, sync, write_whole
+from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.shuffler.batch_key import KEY_BYTES, BatchKey
 from shuffledp.service.store.private import erase, private_folder
@@ -131,18 +132,18 @@ class FolderKeys(ReportKeys):
             with self._locked():
                 owner = self.path / "store"
                 if not owner.exists():
-                    self._write(owner, identity)
+                    write_whole(owner, identity, durable=True, secret=True)
                 if owner.read_bytes() != identity:
                     raise ConfigError(
                         f"The report keys in {self.path} belong to another store; use a separate "
                         "folder for every shuffler, or bring back the store that they belong to."
                     )
                 self._read_ended()
-                for left in self.path.glob("*.part"):
+                for left in self.path.glob(".*.key.*"):  # of `write_whole`, in a killed process
                     erase(left)
                 for name in self._ended:
                     erase(self._file(name))
-        except ConfigError:
+        except ShuffleDPError:
             self.close()
             raise
         except OSError as error:
@@ -218,23 +219,12 @@ class FolderKeys(ReportKeys):
                 if name in self._ended:
                     raise KeyDestroyed
                 if not file.exists():
-                    self._write(file, os.urandom(KEY_BYTES))
+                    write_whole(file, os.urandom(KEY_BYTES), durable=True, secret=True)
                 return file.read_bytes()
-        except (OSError, Timeout):
+        except (OSError, ParameterError, Timeout):
             raise StorageUnavailable(
                 "The folder of report keys cannot be written; free space on its disk."
             ) from None
-
-    def _write(self, file: Path, data: bytes) -> None:
-        """Creates a new file, complete and durable."""
-        part = file.with_suffix(".part")
-        with open(part, "wb", opener=private) as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.link(part, file)  # fails if the file exists
-        part.unlink()
-        sync(self.path)
 
     def _destroy(self, name: Name, reason: str) -> None:
         with self._locked():
@@ -245,9 +235,13 @@ class FolderKeys(ReportKeys):
             erase(self._file(name))
 
     def _record(self, line: bytes) -> None:
-        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full."""
+        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full.
+
+        Requires: the list was just read.
+        """
         with open(self._list, "ab", buffering=0, opener=private) as out:
-            begin = out.seek(0, os.SEEK_END)
+            begin = min(out.seek(0, os.SEEK_END), self._read_bytes)
+            out.truncate(begin)  # a process that was killed may have left the beginning of a line
             try:
                 if out.write(line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
