@@ -33,7 +33,7 @@ BATCH_COLUMNS = (
     "result",
     "reason",
 )
-UNFINISHED = "('received', 'counted')"
+UNFINISHED = ("received", "counted")
 """States in which the analyzer continues automatically."""
 LEDGER_SPENT, LEDGER_HEAD = "ledger spent", "ledger head"
 """What the ledger had spent, and the hash of its newest entry, when it was last checked."""
