@@ -22,6 +22,7 @@ from service_trio import OPERATOR, USERS, Trio, as_collector, bearing
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.repeating import every
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.filling import Filling
@@ -782,8 +783,10 @@ def test_a_store_that_is_away_or_read_only_for_a_while_ends_nothing(
     if place is None:
         missing("PostgreSQL", postgres.HOW)
         return
-    monkeypatch.setattr("shuffledp.service.shuffler.replicas.BEAT_SECONDS", 0.05)
-    monkeypatch.setattr("shuffledp.service.shuffler.progress.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(
+        "shuffledp.service.shuffler.app.every",
+        lambda seconds, *work: every(min(seconds, 0.05), *work),
+    )
 
     async def walk(server: postgres.Server) -> None:
         url = postgres.new_database(place, server.folder)

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from shuffledp.service.analyzer import operations
-from shuffledp.service.analyzer.care import AnalyzerCare, AnalyzerRetention
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import (
@@ -21,18 +20,17 @@ from shuffledp.service.analyzer.receiving import (
     check_delivery,
     read_manifest,
 )
+from shuffledp.service.analyzer.retention import AnalyzerRetention
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.series import SeriesResults, take_place
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.http.access import require
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.bodies import given_reason
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Levels
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.store.database import Transaction
@@ -75,19 +73,15 @@ class Analyzer(Role):
         self.receiving = Receiving(self.inbox, self.store)
         await self.receiving.sweep()
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics, self.inbox)
+        self.retention = AnalyzerRetention(
+            self.config, self.database, self.tasks, self.publishing.budget, self.clock
+        )
         return [self.publishing.run()]
 
     async def stop(self) -> None:
         self.publishing.interrupt()
         await super().stop()
         self.publishing.close()
-
-    def care(self) -> TaskCare:
-        return AnalyzerCare(self.database, self.clock)
-
-    def retention(self) -> Retention:
-        budget = self.publishing.budget
-        return AnalyzerRetention(self.config, self.database, self.tasks, budget, self.clock)
 
     async def measure(self) -> None:
         states = Counter(batch.state for batch in await self.store.batches())

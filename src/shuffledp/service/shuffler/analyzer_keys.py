@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
 import httpx2
@@ -13,7 +12,6 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.task import Task
 
-KEY_WATCH_SECONDS = 30.0
 MOST_KEYS_BYTES = 16 << 20
 
 
@@ -28,12 +26,6 @@ class AnalyzerKeys:
     def open(self, analyzer: httpx2.AsyncClient) -> None:
         """Sets the analyzer's address."""
         self._analyzer = analyzer
-
-    async def run(self) -> None:
-        """Polls until it is cancelled."""
-        while True:
-            await self.learn()
-            await asyncio.sleep(KEY_WATCH_SECONDS)
 
     async def learn(self) -> None:
         """Asks the analyzer for the states of its keys; if it does not answer, the last known

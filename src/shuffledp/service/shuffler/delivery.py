@@ -98,15 +98,6 @@ class Delivery:
 
     # closing
 
-    async def run_closing(self) -> None:
-        """Closes batches that may leave early, until it is cancelled."""
-        while True:
-            try:
-                await self.close_due()
-            except Exception as error:  # retried later in any case
-                log("closing a batch failed", level="error", error=type(error).__name__)
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-
     async def close_due(self) -> None:
         """Closes the batches of all tasks that may leave now although they are not full.
 
@@ -136,7 +127,7 @@ class Delivery:
 
     # delivery
 
-    async def run_delivery(self) -> None:
+    async def run(self) -> None:
         """Delivers closed batches, until it is cancelled."""
         while True:
             try:

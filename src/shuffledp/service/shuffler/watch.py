@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import struct
 from collections.abc import Awaitable, Callable, Sequence
@@ -72,7 +71,6 @@ HISTORY_BYTES = 16
 _HEAD = struct.Struct(f">8sQ{HISTORY_BYTES}s")
 _SLOT = struct.Struct(f">{KEPT_ID_BYTES}sQ")
 _MAGIC = b"SDPSEEN2"
-SYNC_SECONDS, COMPARE_SECONDS = 1.0, 10
 
 
 class WentBack(StorageUnavailable):
@@ -189,23 +187,11 @@ class Watch:
         self._dirty = True
 
     def sync(self) -> None:
-        """Makes what is remembered durable."""
+        """Makes what is remembered durable, every second: a killed process loses nothing, and a
+        machine that fails at most the last second."""
         if self._dirty and self._file >= 0:
             self._dirty = False
             os.fsync(self._file)
-
-    async def run(self) -> None:
-        """Regularly makes what is remembered durable, and compares it with the store, until it is
-        cancelled. A killed process loses nothing; only a machine failure may lose the last
-        second."""
-        for second in itertools.count(1):
-            await asyncio.sleep(SYNC_SECONDS)
-            try:
-                await asyncio.to_thread(self.sync)
-                if second % COMPARE_SECONDS == 0:
-                    await self.compare_now()
-            except Exception as error:  # retried later in any case
-                log("comparing the store failed", level="error", error=type(error).__name__)
 
     def position(self, entry: RegisteredTask) -> int:
         """The newest position of a task that this process knows."""
