@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from service_trio import Trio
 
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.analyzer.store import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.service.issuer.store import ISSUER_SCHEMA

@@ -8,7 +8,7 @@ from typing import Any
 
 from service_trio import Trio
 
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.analyzer.store import ANALYZER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.tasks.task import Task
 

@@ -53,6 +53,11 @@ class PartFacts:
     rows: int
     sha256: bytes
 
+    @classmethod
+    def of(cls, data: bytes) -> PartFacts:
+        """The facts about a part with these messages."""
+        return cls(len(data) // MESSAGE_BYTES, hashlib.sha256(data).digest())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
@@ -154,7 +159,7 @@ def open_part(sealed: bytes, secret: bytes, batch_id: bytes, number: int) -> byt
 
 def check_part(data: bytes, facts: PartFacts) -> None:
     """Raises `TaskError` unless these are the messages that the manifest says."""
-    if len(data) != facts.rows * MESSAGE_BYTES or hashlib.sha256(data).digest() != facts.sha256:
+    if len(data) % MESSAGE_BYTES or PartFacts.of(data) != facts:
         raise TaskError("A part is not the one in its manifest; deliver it again.")
 
 

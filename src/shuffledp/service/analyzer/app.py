@@ -21,9 +21,8 @@ from shuffledp.service.analyzer.receiving import (
     read_manifest,
 )
 from shuffledp.service.analyzer.retention import AnalyzerRetention
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.series import SeriesResults, take_place
-from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
+from shuffledp.service.analyzer.store import ANALYZER_SCHEMA, AnalyzerStore, StoredBatch
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.http.access import require
 from shuffledp.service.http.bodies import given_reason

@@ -5,6 +5,10 @@ received → counted → published
 
 The tally of a batch has no publish noise in it. It is deleted in the step that publishes, holds or
 discards the batch.
+
+`batches.published_at` is when a batch's result was published, in seconds since 1970 (0: never).
+`series` says which task has which place in a series; nothing is ever deleted from it, as from the
+log.
 """
 
 from __future__ import annotations
@@ -15,11 +19,26 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.store.schema import LOG_TABLE, TASKS_TABLE, Schema
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.results import OpenedBatch
 from shuffledp.tasks.wire import BatchHeader
 
+TABLES = """
+    CREATE TABLE batches (
+        id {BYTES} PRIMARY KEY, task BIGINT NOT NULL, number BIGINT NOT NULL,
+        state TEXT NOT NULL, digest {BYTES} NOT NULL, reports BIGINT NOT NULL,
+        top_up_messages BIGINT NOT NULL, noise_shares BIGINT NOT NULL, tally TEXT, result TEXT,
+        reason TEXT, remembered BIGINT, published_at BIGINT NOT NULL DEFAULT 0
+    );
+    CREATE INDEX batches_of_task ON batches (task, number);
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE series (
+        series {BYTES}, place BIGINT, task {BYTES} NOT NULL, PRIMARY KEY (series, place)
+    )
+"""
+ANALYZER_SCHEMA = Schema("analyzer", (TASKS_TABLE + LOG_TABLE + TABLES,))
 BATCH_COLUMNS = (
     "id",
     "task",
@@ -100,10 +119,10 @@ class AnalyzerStore:
         rows = await self._select("WHERE id=$1", batch)
         return rows[0] if rows else None
 
-    async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
-        """Stores a batch whose parts will follow; False if its id exists."""
+    async def receive(self, header: BatchHeader, task: int, digest: bytes) -> None:
+        """Stores a batch whose parts will follow."""
 
-        async def store(transaction: Transaction) -> bool:
+        async def store(transaction: Transaction) -> None:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
             row = (
                 header.batch_id,
@@ -116,9 +135,9 @@ class AnalyzerStore:
                 header.noise_shares,
             )
             columns = BATCH_COLUMNS[: len(row)]
-            return bool(await transaction.insert("batches", columns, [row]))
+            await transaction.insert("batches", columns, [row])
 
-        return await self._database.run(store)
+        await self._database.run(store)
 
     async def replace(self, header: BatchHeader, digest: bytes) -> None:
         """Stores another manifest of a batch that is not complete."""

@@ -19,9 +19,8 @@ from shuffledp.service.errors import KeyTaken, StorageUnavailable
 from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict, spending
-from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling, Part
-from shuffledp.service.shuffler.report_keys import KeyDestroyed, ReportKeys
+from shuffledp.service.shuffler.report_keys import BatchKey, KeyDestroyed, ReportKeys
 from shuffledp.service.shuffler.watch import Watch, WentBack
 from shuffledp.service.store.database import Database, Row, Rows, Transaction, Work
 from shuffledp.tasks.clock import Clock

@@ -29,7 +29,6 @@ from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.delivery import DELIVERY_FIGURES, Delivery
-from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
@@ -40,7 +39,7 @@ from shuffledp.service.shuffler.report_keys import open_keys
 from shuffledp.service.shuffler.retention import ShufflerRetention
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import OLDER, ShufflerStore
-from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
+from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Enrolments, Uploads, over
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
 from shuffledp.service.store.database import Transaction

@@ -15,9 +15,8 @@ from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler import filling
-from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling
-from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
+from shuffledp.service.shuffler.report_keys import DELIVERED, BatchKey, ReportKeys
 from shuffledp.service.store.database import PAGE_ROWS, Database, Row, Transaction
 
 LEASE_SECONDS = 60

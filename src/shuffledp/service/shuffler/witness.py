@@ -205,23 +205,15 @@ class Witness:
     async def _checkpoint(self, head: Head) -> str:
         """The analyzer's checkpoint of this head, with this shuffler's cosignature behind those of
         the analyzer's witnesses."""
-        note = Checkpoint.parse(await self._ask_text("/log/checkpoint"))
+        answer = await self._get("/log/checkpoint", seconds=30)  # it asks the log's witnesses
+        if answer.status_code != 200:
+            raise _away()
+        note = Checkpoint.parse(answer.text)
         if (note.size, note.root) != (head.size, head.root):
             raise _busy()
         name = f"shuffledp/witness/{self._key.public.hex()}"
         line = note.cosignature(name, self._key, int(self._clock()))
         return str(note.with_signatures([line]))
-
-    async def _ask_text(self, path: str) -> str:
-        try:
-            answer = await bounded_request_async(
-                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=30
-            )
-            if answer.status_code == 200:
-                return answer.text
-        except (httpx2.HTTPError, ParameterError):
-            pass
-        raise _away()
 
     def _sign(self, head: Head) -> bytes:
         return self._key.sign(head_text(SHUFFLER, head.log_key, head.size, head.root))
@@ -229,18 +221,24 @@ class Witness:
     async def _ask(self, path: str, missing: str) -> dict[str, Any] | None:
         """The JSON of the analyzer's answer; None if it is a 404 with the reason `missing`; a 503
         if it answers nothing of the kind."""
+        answer = await self._get(path, seconds=10)
         try:
-            answer = await bounded_request_async(
-                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=10
-            )
             data = answer_json(answer)
-            if answer.status_code == 200:
-                return data
-            if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
-                return None
-        except (httpx2.HTTPError, ParameterError):
-            pass
+        except ParameterError:
+            raise _away() from None
+        if answer.status_code == 200:
+            return data
+        if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
+            return None
         raise _away()
+
+    async def _get(self, path: str, seconds: int) -> httpx2.Response:
+        try:
+            return await bounded_request_async(
+                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=seconds
+            )
+        except httpx2.HTTPError:
+            raise _away() from None
 
     # routes
 

@@ -133,17 +133,6 @@ class PostgresTransaction(Transaction):
                 positions.add(position)
         return positions
 
-    async def append(self, *added: Rows) -> None:
-        """Skips existing rows and counts, instead of failing: PostgreSQL would write the keys into
-        its log."""
-        given = [one for one in added if one.rows]
-        if given:
-            sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
-            values = (column for one in given for column in _turned(one.rows))
-            stored = await self._connection.fetchval(sql, *values, timeout=self._seconds)
-            if stored != sum(len(one.rows) for one in given):
-                raise _taken()
-
 
 def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
     """One statement that returns (number of the lookup, position of the row) of existing rows."""
@@ -155,21 +144,6 @@ def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
         )
         used += len(columns)
     return " UNION ALL ".join(parts)
-
-
-def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
-    """One statement that adds rows to several tables, and returns how many were new."""
-    parts, used = [], 0
-    for number, (table, columns, sample) in enumerate(additions):
-        names = ", ".join(columns)
-        given = _unnest(columns, sample, used)
-        parts.append(
-            f"part{number} AS (INSERT INTO {table} ({names}) SELECT {names} FROM {given} "
-            "ON CONFLICT DO NOTHING RETURNING 1)"
-        )
-        used += len(columns)
-    counts = " + ".join(f"(SELECT count(*) FROM part{number})" for number in range(len(parts)))
-    return f"WITH {', '.join(parts)} SELECT {counts}"
 
 
 def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
