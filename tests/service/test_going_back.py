@@ -287,7 +287,9 @@ def test_the_memory_of_a_process_that_ends_meanwhile_is_kept(tmp_path: Path) -> 
             await trio.register(task)
             await trio.upload(task, [1])
             memory = tmp_path / "memory"
-            old, ended, new = (Watch(memory, lambda: trio.shuffler.tasks) for _ in range(3))
+            old, ended, new = (
+                Watch(memory, trio.shuffler.database, trio.shuffler.tasks) for _ in range(3)
+            )
             old.open()
             await trio.shuffler.database.run(old.compare)
             ended.open()
@@ -734,7 +736,7 @@ def test_a_lost_task_is_refused_by_processes_that_never_knew_it(
             words = ("--clean", "--if-exists", "--single-transaction")
             await asyncio.to_thread(pg, "pg_restore", *words, f"--dbname={url}", str(dump))
             for server in found.servers:
-                await server._compare_now()
+                await server.watch.compare_now()
                 await server.tasks.refresh()
             for client in found.clients:
                 answer = await client.put(
@@ -768,7 +770,7 @@ def test_tasks_that_the_store_has_lost_are_counted_once(
             await asyncio.to_thread(swapped, url, copy)
             assert await answers(trio, task, [encrypt_report(task, 1)], [spent]) == [403]
             (fresh,) = await trio.enrol(1, ONCE_PREFIX)
-            await trio.shuffler._compare_now()
+            await trio.shuffler.watch.compare_now()
             assert await answers(trio, task, [encrypt_report(task, 1)], [fresh]) == [201]
 
     asyncio.run(walk())

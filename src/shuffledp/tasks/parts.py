@@ -18,6 +18,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -86,7 +87,7 @@ class Manifest:
         }
         return json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """The digest of the batch."""
         return hashlib.sha256(self.to_bytes()).digest()

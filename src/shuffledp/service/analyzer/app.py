@@ -182,7 +182,7 @@ class Analyzer(Role):
     def _check_openable(self, task: Task) -> None:
         """Refuses a delivery while its key's file is missing. A batch for a destroyed key is
         accepted and then held: refusing it would make the shuffler retry forever."""
-        if self.publishing.key_of(task) is None and not self.keys.destroyed(task.key.key_id):
+        if self.keys.holds(task.key) is None and not self.keys.destroyed(task.key.key_id):
             raise Problem(
                 503,
                 "key-missing",

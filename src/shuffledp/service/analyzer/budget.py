@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
 
 from shuffledp.errors import LedgerBroken, ParameterError, ShuffleDPError
 from shuffledp.release.ledger import START, Entry, Ledger, ledger_time
@@ -14,7 +13,7 @@ from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.tasks.errors import StateLost
-from shuffledp.tasks.results import ledger_line, without_certificate
+from shuffledp.tasks.results import ledger_line
 
 
 class Budget:
@@ -35,7 +34,7 @@ class Budget:
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()
             if not self._ledger.path.exists():
-                if before.used or lines:
+                if before.head is not None or lines:
                     raise StateLost(_lost("is missing"))
                 await asyncio.to_thread(Ledger.create, self._ledger.path, self._amount)
             try:
@@ -78,13 +77,8 @@ class Budget:
             before, lines = await self._store.ledger_facts(), await self._lines()
             results, now = await self._store.published_results(), ledger_time()
             missing = [
-                Entry(
-                    epsilon=line.epsilon,
-                    what=what,
-                    when=now,
-                    result=_kept(results.get(line.batch)),
-                )
-                for what, line in lines.items()
+                Entry(epsilon=epsilon, what=what, when=now, result=results.get(batch))
+                for what, (batch, epsilon) in lines.items()
             ]
             added = await asyncio.to_thread(
                 self._ledger.restore, self._amount, missing, before.spent
@@ -102,24 +96,13 @@ class Budget:
                 }
                 await asyncio.to_thread(self._ledger.forget, lines)
 
-    async def _lines(self) -> dict[str, PublishedLine]:
-        """The ledger's entry for every published batch."""
+    async def _lines(self) -> dict[str, tuple[bytes, Fraction]]:
+        """(id, ε) of every published batch, by its line in the ledger."""
         found = {}
         for batch, number in await self._store.published_ids():
             task = self._tasks.numbered(number).task
-            found[ledger_line(task, batch)] = PublishedLine(batch, task.protocol.epsilon)
+            found[ledger_line(task, batch)] = batch, task.protocol.epsilon
         return found
-
-
-class PublishedLine(NamedTuple):
-    """The ledger's entry for a published batch."""
-
-    batch: bytes
-    epsilon: Fraction
-
-
-def _kept(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if result is None else without_certificate(result)
 
 
 BRING_IT = "restore the file, or write its lines again with `shuffledp analyzer restore-ledger`"

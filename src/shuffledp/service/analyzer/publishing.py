@@ -150,7 +150,7 @@ class Publishing:
     def _needed_key(self, task: Task) -> PrivateKey:
         """The private key of a task, which opens its batches and gives them their publish noise;
         raises `BatchHeld` if it was destroyed, `StateLost` if its file is missing."""
-        key = self.key_of(task)
+        key = self._keys.holds(task.key)
         if key is not None:
             return key
         if self._keys.destroyed(task.key.key_id):
@@ -220,10 +220,6 @@ class Publishing:
         await self.budget.note()
         await self._store.publish(batch, result)
         self.note(batch.id, batch.state, batch.reports)
-
-    def key_of(self, task: Task) -> PrivateKey | None:
-        """The private key of a task; None if it was destroyed or differs."""
-        return self._keys.holds(task.key)
 
     def note(self, batch_id: bytes, state: str, reports: int) -> None:
         """Counts and logs that a batch has reached a state."""

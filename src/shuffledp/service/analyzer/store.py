@@ -22,7 +22,7 @@ from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.store.schema import LOG_TABLE, TASKS_TABLE, Schema
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.opening import Tally
-from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.results import OpenedBatch, without_certificate
 from shuffledp.tasks.wire import BatchHeader
 
 TABLES = """
@@ -64,7 +64,6 @@ class LedgerFacts(NamedTuple):
     spent: Fraction = Fraction(0)
     head: str | None = None
     """The hash of its newest line; None if no ledger was used yet."""
-    used: bool = False
 
 
 @dataclass(kw_only=True)
@@ -180,11 +179,12 @@ class AnalyzerStore:
         return [(bytes(row[0]), int(row[1])) for row in rows]
 
     async def published_results(self) -> dict[bytes, dict[str, Any]]:
-        """The results of the published batches, by their ids; without those that were deleted."""
+        """The results of the published batches as the ledger keeps them, by the batches' ids;
+        without those that were deleted."""
         rows = await self._database.rows(
             "SELECT id, result FROM batches WHERE state='published' AND result IS NOT NULL"
         )
-        return {bytes(batch): json.loads(result) for batch, result in rows}
+        return {bytes(batch): without_certificate(json.loads(result)) for batch, result in rows}
 
     async def remembered(self) -> dict[int, int]:
         """For each task, of how many batches the messages must be in the replay memory."""
@@ -204,7 +204,7 @@ class AnalyzerStore:
         found: dict[str, str] = {row[0]: row[1] for row in rows}
         if LEDGER_SPENT not in found:
             return LedgerFacts()
-        return LedgerFacts(Fraction(found[LEDGER_SPENT]), found.get(LEDGER_HEAD), used=True)
+        return LedgerFacts(Fraction(found[LEDGER_SPENT]), found[LEDGER_HEAD])
 
     async def note_ledger(self, spent: Fraction, head: str) -> None:
         """Stores what the ledger has spent, and the hash of its newest entry."""

@@ -18,14 +18,9 @@ MOST_KEYS_BYTES = 16 << 20
 class AnalyzerKeys:
     """The states of the analyzer's keys, polled regularly."""
 
-    _analyzer: httpx2.AsyncClient
-
-    def __init__(self) -> None:
-        self._states: dict[PublicKey, str] = {}
-
-    def open(self, analyzer: httpx2.AsyncClient) -> None:
-        """Sets the analyzer's address."""
+    def __init__(self, analyzer: httpx2.AsyncClient) -> None:
         self._analyzer = analyzer
+        self._states: dict[PublicKey, str] = {}
 
     async def learn(self) -> None:
         """Asks the analyzer for the states of its keys; if it does not answer, the last known

@@ -76,14 +76,13 @@ class Shuffler(Role):
         self.beat: Callable[[], None] = lambda: None
         """Sends a heartbeat to the parent process."""
         self.name_of_replica = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
-        self.analyzer_keys = AnalyzerKeys()
-        self.witness = Witness(config.analyzer_signing_key, config.memory_folder, clock)
-        self.watch = Watch(config.memory_folder, lambda: self.tasks)
+        self.witness = Witness(config, clock)
         self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
         self._checking_keys, self._keys_checked = asyncio.Lock(), ""
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         assert isinstance(self.tasks, SharedTasks)
+        self.watch = Watch(self.config.memory_folder, self.database, self.tasks)
         self.tasks.admit, self.tasks.lost = self._admit, self.watch.remembers
         await asyncio.to_thread(self.watch.open)
         ((identity,),) = await self.database.rows("SELECT identity FROM store WHERE id = 1")
@@ -118,7 +117,7 @@ class Shuffler(Role):
         )
         self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self.uploads.arriving)
         await asyncio.to_thread(self.gateway.open)
-        self.analyzer_keys.open(self._analyzer)
+        self.analyzer_keys = AnalyzerKeys(self._analyzer)
         self.witness.open(self.database, self.signing, self._analyzer)
         self.replicas = Replicas(self.database, self.name_of_replica)
         await self.replicas.beat()
@@ -138,7 +137,7 @@ class Shuffler(Role):
             (1, lambda: asyncio.to_thread(self.watch.sync), "comparing the store failed"),
             (1, self.delivery.close_due, "closing a batch failed"),
             (5, self.replicas.beat, "heartbeat failed"),
-            (10, self._compare_now, "comparing the store failed"),
+            (10, self.watch.compare_now, "comparing the store failed"),
             (30, self.analyzer_keys.learn, "reading the analyzer's keys failed"),
             (600, self.progress.look, "reading progress failed"),
         ]
@@ -158,8 +157,7 @@ class Shuffler(Role):
         """Compares the store with what is known outside it: now, and at every new session."""
         for entry in list(self.tasks.by_id.values()):
             await self.store.reconcile(entry)
-        self.watch.compare_now = self._compare_now
-        await self._compare_now()  # what was delivered is not lost
+        await self.watch.compare_now()  # what was delivered is not lost
         self.database.on_session = self._new_session
         for entry in list(self.tasks.by_id.values()):
             lost = await self.store.missing_keys(entry)
@@ -171,9 +169,6 @@ class Shuffler(Role):
                     "with `shuffledp shuffler discard`."
                 )
         await self.tasks.refresh()
-
-    async def _compare_now(self) -> None:
-        await self.database.run(self.watch.compare, atomic=False)
 
     async def _new_session(self, transaction: Transaction) -> None:
         """Before a session is used: the store may have gone back to before a batch was delivered,
@@ -222,7 +217,8 @@ class Shuffler(Role):
             Served(operations.PROGRESS, self.answer_progress),
             Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
             Served(operations.GATEWAY, self.answer_gateway),
-            *self.witness.routes(),
+            Served(operations.PROOF, self.witness.answer_proof),
+            Served(operations.WITNESSED_HEAD, self.witness.answer_head),
         ]
 
     async def answer_close(self, request: Request) -> Response:

@@ -23,7 +23,7 @@ import asyncio
 import contextlib
 import os
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from shuffledp.service.http.logs import log
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.filling import Filling
-from shuffledp.service.store.database import Transaction
+from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.store.private import lock_file, private_folder
 
 BEHIND = (
@@ -110,8 +110,8 @@ def read_seen(data: bytes) -> Seen:
 class Watch:
     """What this process remembers outside the store, and how it compares."""
 
-    def __init__(self, folder: str | Path, tasks: Callable[[], TaskRegistry]) -> None:
-        self._folder, self._tasks = Path(folder), tasks
+    def __init__(self, folder: str | Path, database: Database, tasks: TaskRegistry) -> None:
+        self._folder, self._database, self._tasks = Path(folder), database, tasks
         self._epoch, self._history = 0, bytes(HISTORY_BYTES)
         self._positions: dict[bytes, int] = {}
         self._slots: dict[bytes, int] = {}
@@ -123,8 +123,6 @@ class Watch:
         self._comparing = asyncio.Lock()
         self.server = self.incarnation = ""
         """The server, and its tables, that were compared last."""
-        self.compare_now: Callable[[], Awaitable[None]]
-        """Compares in any session."""
 
     # what is remembered
 
@@ -213,6 +211,10 @@ class Watch:
 
     # comparing
 
+    async def compare_now(self) -> None:
+        """Compares in any session."""
+        await self._database.run(self.compare, atomic=False)
+
     async def compare(self, transaction: Transaction) -> None:
         """Compares the store with what all processes remember, at the beginning of a session; stops
         the tasks that are behind. If the transaction is not atomic, what this process remembers
@@ -284,10 +286,10 @@ class Watch:
         )
         if not rows:  # it was deleted, or stopped before
             return
-        await self._tasks().begin_change(transaction)
+        await self._tasks.begin_change(transaction)
         await filling.stop(transaction, number, reason)
         await transaction.run(filling.LOSE)
-        await self._tasks().store_state(transaction, number, "closed")
+        await self._tasks.store_state(transaction, number, "closed")
         log("task closed", level="error", task=task.hex(), reason=reason)
 
 

@@ -22,13 +22,12 @@ from starlette.responses import JSONResponse, Response
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
-from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import TASK_CACHING, Storing
-from shuffledp.service.shuffler import operations
+from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.store.private import lock_file
-from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.log import Head, TaskProof, read_path
 from shuffledp.tasks.merkle import EMPTY_ROOT
@@ -57,9 +56,9 @@ class Witness:
     _key: SigningKey
     _analyzer: httpx2.AsyncClient
 
-    def __init__(self, pinned: str, folder: str | Path, clock: Clock = system_clock) -> None:
-        """`folder` contains the file of the newest head."""
-        self._pinned, self._file = bytes.fromhex(pinned), Path(folder) / HEAD_FILE
+    def __init__(self, config: ShufflerConfig, clock: Clock) -> None:
+        self._pinned = bytes.fromhex(config.analyzer_signing_key)
+        self._file = Path(config.memory_folder) / HEAD_FILE
         self._advancing, self._clock = asyncio.Lock(), clock
         self._proofs: dict[bytes, str] = {}
 
@@ -241,13 +240,6 @@ class Witness:
             raise _away() from None
 
     # routes
-
-    def routes(self) -> list[Served]:
-        """The public routes."""
-        return [
-            Served(operations.PROOF, self.answer_proof),
-            Served(operations.WITNESSED_HEAD, self.answer_head),
-        ]
 
     async def answer_proof(self, request: Request) -> Response:
         """The proof of a task; it never changes."""

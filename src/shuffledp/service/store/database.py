@@ -45,7 +45,7 @@ class Transaction(ABC):
 
     @abstractmethod
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        """Those of the wanted rows that are stored, table by table, with one statement."""
+        """Those of the wanted rows that are stored, table by table."""
 
     @abstractmethod
     async def insert(

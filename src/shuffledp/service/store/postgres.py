@@ -106,14 +106,15 @@ class PostgresTransaction(Transaction):
             raise _taken() from None
 
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        found: list[set[Row]] = [set() for _ in wanted]
-        asked = [(part, one) for part, one in enumerate(wanted) if one.rows]
-        if asked:
-            sql = _look([(part, one.table, one.columns, one.rows[0]) for part, one in asked])
-            values = [column for _, one in asked for column in _turned(one.rows)]
-            for part, position in await self._connection.fetch(sql, *values):
-                found[part].add(wanted[part].rows[position - 1])
-        return found
+        return [await self._stored(one) for one in wanted]
+
+    async def _stored(self, wanted: Rows) -> set[Row]:
+        if not wanted.rows:
+            return set()
+        names = ", ".join(wanted.columns)
+        given = _unnest(wanted.columns, wanted.rows[0])
+        sql = f"SELECT {names} FROM {wanted.table} JOIN {given} USING ({names})"
+        return {tuple(row) for row in await self._connection.fetch(sql, *_turned(wanted.rows))}
 
     async def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
@@ -134,23 +135,10 @@ class PostgresTransaction(Transaction):
         return positions
 
 
-def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
-    """One statement that returns (number of the lookup, position of the row) of existing rows."""
-    parts, used = [], 0
-    for part, table, columns, sample in questions:
-        given = _unnest((*columns, "ordinal"), sample, used, " WITH ORDINALITY")
-        parts.append(
-            f"SELECT {part}, ordinal FROM {table} JOIN {given} USING ({', '.join(columns)})"
-        )
-        used += len(columns)
-    return " UNION ALL ".join(parts)
-
-
-def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
-    arrays = ", ".join(
-        f"${n}::{ARRAY_TYPES[type(value)]}[]" for n, value in enumerate(sample, start=used + 1)
-    )
-    return f"unnest({arrays}){numbered} AS given({', '.join(columns)})"
+def _unnest(columns: Sequence[str], sample: Row) -> str:
+    types = (ARRAY_TYPES[type(value)] for value in sample)
+    arrays = ", ".join(f"${number}::{name}[]" for number, name in enumerate(types, start=1))
+    return f"unnest({arrays}) AS given({', '.join(columns)})"
 
 
 def _turned(rows: Sequence[Row]) -> list[list[Any]]:
