@@ -181,14 +181,14 @@ def test_a_process_waits_for_a_migration_by_another(
 
     from shuffledp.service.store import postgres
 
-    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.2)
     url = postgres_database()
 
     async def walk() -> None:
         other = await asyncpg.connect(url)
         await other.execute(f"SELECT pg_advisory_lock({postgres.MIGRATION_LOCK})")
         opening = asyncio.create_task(open_database(url, SHUFFLER_SCHEMA, shared=True))
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(0.7)
         assert not opening.done()
         await other.close()
         await (await opening).close()
