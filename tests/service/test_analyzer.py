@@ -500,3 +500,31 @@ def test_a_batch_whose_files_cannot_be_removed_is_held_later(
         assert (await trio.to_analyzer.get("/readyz")).status_code == 200
 
     run_trio(tmp_path, walk)
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_part_that_was_lost_is_named_in_the_status(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: once it is back, the batch is published."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        publishing = trio.analyzer.publishing
+        monkeypatch.setattr(publishing, "_count", lambda *_: asyncio.sleep(0))
+        monkeypatch.setattr(publishing, "_publish", lambda *_: asyncio.sleep(0))
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        assert (await deliver(trio, batch, body)).status_code == 201
+        part = trio.analyzer.inbox.folder(batch, body.manifest.digest) / parts.part_name(0)
+        good = part.read_bytes()
+        part.unlink()
+        if how == "damaged":
+            part.write_bytes(good[:-1] + b"?")
+        monkeypatch.undo()
+        publishing.arrived.set()
+        assert "missing or damaged" in (await waiting_with_reason(trio, task))["problem"]
+        part.write_bytes(good)
+        publishing.arrived.set()
+        await trio.results(task)
+
+    run_trio(tmp_path, walk)

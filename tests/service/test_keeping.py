@@ -61,6 +61,8 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
             await trio.upload(task, [1] * 25)  # a batch of 20, and 5 that wait
             await trio.results(task)
             await trio.deleted(task)
+            proof = f"/tasks/{task.id.hex()}/proof"
+            assert (await trio.to_shuffler.get(proof)).status_code == 200
             assert await _archive(trio.to_shuffler, task, OPERATOR, False) == "task-open"
             await _close(trio, task)
             assert await _archive(trio.to_shuffler, task, OPERATOR, False) == "task-waiting"
@@ -92,6 +94,7 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
             assert len(results.json()["results"]) == 1  # still to be read
             assert await _delete(trio.to_analyzer, task, ANALYZER_OPERATOR) == 200
             assert await _delete(trio.to_shuffler, task, OPERATOR) == 200
+            assert (await trio.to_shuffler.get(proof)).status_code == 404
             for table in ("used", "batches"):
                 assert await _count(trio, f"{table} WHERE task=1") == 0
             for server in (trio.to_shuffler, trio.to_analyzer):

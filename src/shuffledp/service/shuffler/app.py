@@ -118,7 +118,7 @@ class Shuffler(Role):
         self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self.uploads.arriving)
         await asyncio.to_thread(self.gateway.open)
         self.analyzer_keys = AnalyzerKeys(self._analyzer)
-        self.witness.open(self.database, self.signing, self._analyzer)
+        self.witness.open(self.database, self.tasks, self.signing, self._analyzer)
         self.replicas = Replicas(self.database, self.name_of_replica)
         await self.replicas.beat()
         self.progress = Progress(self.store)

@@ -23,7 +23,7 @@ from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.tasks import TASK_CACHING, Storing
+from shuffledp.service.http.tasks import TASK_CACHING, Storing, TaskRegistry
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.store.private import lock_file
@@ -53,6 +53,7 @@ class Witness:
     """The newest head that was seen of the analyzer's log, and the proofs of registered tasks."""
 
     _database: Database
+    _tasks: TaskRegistry
     _key: SigningKey
     _analyzer: httpx2.AsyncClient
 
@@ -62,9 +63,16 @@ class Witness:
         self._advancing, self._clock = asyncio.Lock(), clock
         self._proofs: dict[bytes, str] = {}
 
-    def open(self, database: Database, key: SigningKey, analyzer: httpx2.AsyncClient) -> None:
-        """Sets the store, the key, and the analyzer to watch."""
-        self._database, self._key, self._analyzer = database, key, analyzer
+    def open(
+        self,
+        database: Database,
+        tasks: TaskRegistry,
+        key: SigningKey,
+        analyzer: httpx2.AsyncClient,
+    ) -> None:
+        """Sets the store, its tasks, the key, and the analyzer to watch."""
+        self._database, self._tasks, self._key = database, tasks, key
+        self._analyzer = analyzer
 
     async def prove(self, task: Task, collector: TaskSignature) -> Storing:
         """Proves that a task is in the analyzer's log, and returns what stores the proof; a
@@ -243,25 +251,12 @@ class Witness:
 
     async def answer_proof(self, request: Request) -> Response:
         """The proof of a task; it never changes."""
-        proof = await self._stored(request.path_params["task"])
-        if proof is None:
-            raise Problem(
-                404, "task-unknown", "No such task is registered here; ask the collector."
-            )
-        headers = {"Cache-Control": TASK_CACHING}
-        return Response(proof, headers=headers, media_type="application/json")
-
-    async def _stored(self, task: str) -> str | None:
-        try:
-            task_id = bytes.fromhex(task)
-        except ValueError:
-            return None
+        task_id = (await self._tasks.lookup(request.path_params["task"])).task.id
         if task_id not in self._proofs:
             rows = await self._database.rows("SELECT proof FROM proofs WHERE task=$1", task_id)
-            if not rows:
-                return None
             self._proofs[task_id] = rows[0][0]
-        return self._proofs[task_id]
+        headers = {"Cache-Control": TASK_CACHING}
+        return Response(self._proofs[task_id], headers=headers, media_type="application/json")
 
     async def answer_head(self, _: Request) -> Response:
         """The newest head that was witnessed, with both signatures."""
