@@ -22,7 +22,12 @@ from shuffledp.service.analyzer.receiving import (
 )
 from shuffledp.service.analyzer.retention import AnalyzerRetention
 from shuffledp.service.analyzer.series import SeriesResults, take_place
-from shuffledp.service.analyzer.store import ANALYZER_SCHEMA, AnalyzerStore, StoredBatch
+from shuffledp.service.analyzer.store import (
+    ANALYZER_SCHEMA,
+    AnalyzerStore,
+    StoredBatch,
+    published_results,
+)
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.http.access import require
 from shuffledp.service.http.bodies import given_reason
@@ -66,7 +71,7 @@ class Analyzer(Role):
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = AnalyzerStore(self.database, self.clock)
         self.log.open(self.database, self.signing)
-        self.series.open(self.tasks, self._results_of)
+        self.series.open(self.tasks, self.store)
         self.tasks.admit = self._admit
         self.inbox = Inbox(self.config)
         self.receiving = Receiving(self.inbox, self.store)
@@ -83,7 +88,7 @@ class Analyzer(Role):
         self.publishing.close()
 
     async def measure(self) -> None:
-        states = Counter(batch.state for batch in await self.store.batches())
+        states = Counter(await self.store.states())
         self.metrics.level("unfinished_batches", states["received"] + states["counted"])
         self.metrics.level("held_batches", states["held"])
         self.metrics.level("failing_batches", len(self.publishing.failing))
@@ -211,11 +216,6 @@ class Analyzer(Role):
         self.publishing.arrived.set()
         return JSONResponse({"lines": written})
 
-    async def _results_of(self, entry: RegisteredTask) -> tuple[list[dict[str, Any]], int]:
-        """What was published for a task, and how many results were forgotten."""
-        batches = await self.store.batches(entry.number)
-        return _published(batches), sum(batch.forgotten for batch in batches)
-
     async def answer_results(self, request: Request) -> Response:
         """All results that were published for a task, as JSON."""
         entry = self.tasks.find(request.path_params["task"])
@@ -224,7 +224,7 @@ class Analyzer(Role):
             {
                 "task": entry.task.id.hex(),
                 "name": entry.task.name,
-                "results": _published(batches),
+                "results": published_results(batches),
                 "unpublished": [
                     self._facts(batch) for batch in batches if batch.state != "published"
                 ],
@@ -235,14 +235,14 @@ class Analyzer(Role):
     async def answer_csv(self, request: Request) -> Response:
         """All results that were published for a task, as CSV."""
         entry = self.tasks.find(request.path_params["task"])
-        results = _published(await self.store.batches(entry.number))
+        results, _ = await self.store.published(entry.number)
         return PlainTextResponse(results_csv(results), media_type="text/csv")
 
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         batches = await self.store.batches(entry.number)
         return {
             "batches": [self._facts(batch) for batch in batches],
-            "results": _published(batches),
+            "results": published_results(batches),
         }
 
     async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
@@ -259,10 +259,3 @@ class Analyzer(Role):
             "problem": self.publishing.failing.get(batch.id, ""),
             "reason": batch.reason or "",
         }
-
-
-def _published(batches: list[StoredBatch]) -> list[dict[str, Any]]:
-    """The results of published batches."""
-    return [
-        batch.published for batch in batches if batch.state == "published" and not batch.forgotten
-    ]

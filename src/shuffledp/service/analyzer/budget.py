@@ -75,7 +75,7 @@ class Budget:
         """Rewrites every entry that the ledger lacks, after a loss; returns how many."""
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()
-            results, now = await self._store.published_results(), ledger_time()
+            results, now = await self._store.results_by_id(), ledger_time()
             missing = [
                 Entry(epsilon=epsilon, what=what, when=now, result=results.get(batch))
                 for what, (batch, epsilon) in lines.items()

@@ -107,6 +107,13 @@ class StoredBatch:
         return found
 
 
+def published_results(batches: list[StoredBatch]) -> list[dict[str, Any]]:
+    """The results of published batches, without forgotten ones."""
+    return [
+        batch.published for batch in batches if batch.state == "published" and not batch.forgotten
+    ]
+
+
 class AnalyzerStore:
     """Batches in a database."""
 
@@ -169,6 +176,16 @@ class AnalyzerStore:
             return await self._select("")
         return await self._select("WHERE task=$1", task)
 
+    async def states(self) -> dict[str, int]:
+        """How many batches are in each state."""
+        rows = await self._database.rows("SELECT state, COUNT(*) FROM batches GROUP BY state")
+        return {state: int(count) for state, count in rows}
+
+    async def published(self, task: int) -> tuple[list[dict[str, Any]], int]:
+        """The published results of a task, and how many were forgotten because of their age."""
+        batches = await self.batches(task)
+        return published_results(batches), sum(batch.forgotten for batch in batches)
+
     async def unfinished(self) -> list[StoredBatch]:
         """The batches that wait to be counted or published."""
         return await self._select(f"WHERE state IN {UNFINISHED}")
@@ -178,7 +195,7 @@ class AnalyzerStore:
         rows = await self._database.rows("SELECT id, task FROM batches WHERE state='published'")
         return [(bytes(row[0]), int(row[1])) for row in rows]
 
-    async def published_results(self) -> dict[bytes, dict[str, Any]]:
+    async def results_by_id(self) -> dict[bytes, dict[str, Any]]:
         """The results of the published batches as the ledger keeps them, by the batches' ids;
         without those that were deleted."""
         rows = await self._database.rows(

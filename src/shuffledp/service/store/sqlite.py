@@ -168,7 +168,7 @@ class SqliteDatabase(Database):
                 self._connection.execute(setting)
         except (OSError, apsw.CantOpenError, apsw.BusyError) as error:
             raise ConfigError(
-                f"The SQLite store {self._path} cannot be opened ({_reason(error)}); its folder "
+                f"The SQLite store {self._path} cannot be opened ({reason(error)}); its folder "
                 "must exist and be writable."
             ) from None
         except apsw.NotADBError:
@@ -224,7 +224,7 @@ def lock_store(path: str, seconds: float) -> BaseFileLock:
         lock = lock_file(Path(f"{path}.lock"), seconds)
     except OSError as error:
         raise ConfigError(
-            f"The SQLite store {path} cannot be opened ({_reason(error)}); its folder must exist "
+            f"The SQLite store {path} cannot be opened ({reason(error)}); its folder must exist "
             "and be writable."
         ) from None
     if lock is None:
@@ -252,11 +252,12 @@ def check_file(path: str, role: str) -> None:
             connection.close()
     except (OSError, apsw.Error) as error:
         raise ConfigError(
-            f"The SQLite store {path} cannot be opened ({_reason(error)}); use a file in a folder "
+            f"The SQLite store {path} cannot be opened ({reason(error)}); use a file in a folder "
             "that exists and is writable; the file must be a database or not exist yet."
         ) from None
     check_role([row[0] for row in rows], role)
 
 
-def _reason(error: Exception) -> str:
-    return error.strerror or "" if isinstance(error, OSError) else type(error).__name__
+def reason(error: Exception) -> str:
+    """Why a file cannot be used, without its path."""
+    return (error.strerror or str(error)) if isinstance(error, OSError) else type(error).__name__
