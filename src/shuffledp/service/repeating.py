@@ -9,8 +9,8 @@ from shuffledp.service.http.logs import log
 
 
 async def every(seconds: float, work: Callable[[], Awaitable[object]], failed: str) -> None:
-    """Does some work now and every so many seconds, until it is cancelled. A failure is logged as
-    `failed`, and the work is tried again at the next turn."""
+    """Does some work now and again after each pause of `seconds`, until it is cancelled. A failure
+    is logged as `failed`, and the work is tried again after the pause."""
     while True:
         try:
             await work()

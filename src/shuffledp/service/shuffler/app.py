@@ -130,7 +130,7 @@ class Shuffler(Role):
         ]
 
     def _repeated(self) -> list[tuple[float, Callable[[], Awaitable[object]], str]]:
-        """What is done every so many seconds, and what is logged if it fails."""
+        """(seconds between two turns, the work, what is logged if it fails)."""
         return [
             (0.5, self._reconcile_suspects, "ending a batch failed"),
             (1, self.tasks.refresh, "reading tasks failed"),
