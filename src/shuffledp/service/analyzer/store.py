@@ -7,25 +7,28 @@ The tally of a batch has no publish noise in it. It is deleted in the step that 
 discards the batch.
 
 `batches.published_at` is when a batch's result was published, in seconds since 1970 (0: never).
-`series` says which task has which place in a series; nothing is ever deleted from it, as from the
-log.
+`series` says which task has which place in a series. `task_log` is the public log of tasks. Nothing
+is ever deleted from these two.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from shuffledp.service.store.database import Database, Transaction
-from shuffledp.service.store.schema import LOG_TABLE, TASKS_TABLE, Schema
+from shuffledp.service.store.schema import TASKS_TABLE, Schema
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.results import OpenedBatch, without_certificate
 from shuffledp.tasks.wire import BatchHeader
 
 TABLES = """
+    CREATE TABLE task_log (place BIGINT PRIMARY KEY, task {BYTES} NOT NULL UNIQUE,
+        entry {BYTES} NOT NULL
+    );
     CREATE TABLE batches (
         id {BYTES} PRIMARY KEY, task BIGINT NOT NULL, number BIGINT NOT NULL,
         state TEXT NOT NULL, digest {BYTES} NOT NULL, reports BIGINT NOT NULL,
@@ -38,20 +41,7 @@ TABLES = """
         series {BYTES}, place BIGINT, task {BYTES} NOT NULL, PRIMARY KEY (series, place)
     )
 """
-ANALYZER_SCHEMA = Schema("analyzer", (TASKS_TABLE + LOG_TABLE + TABLES,))
-BATCH_COLUMNS = (
-    "id",
-    "task",
-    "number",
-    "state",
-    "digest",
-    "reports",
-    "top_up_messages",
-    "noise_shares",
-    "tally",
-    "result",
-    "reason",
-)
+ANALYZER_SCHEMA = Schema("analyzer", (TASKS_TABLE + TABLES,))
 UNFINISHED = ("received", "counted")
 """States in which the analyzer continues automatically."""
 LEDGER_SPENT, LEDGER_HEAD = "ledger spent", "ledger head"
@@ -105,6 +95,9 @@ class StoredBatch:
         """The published result."""
         found: dict[str, Any] = json.loads(self.result or "{}")
         return found
+
+
+BATCH_COLUMNS = [field.name for field in fields(StoredBatch)]
 
 
 def published_results(batches: list[StoredBatch]) -> list[dict[str, Any]]:
