@@ -9,7 +9,7 @@ counts how often uses of tokens were lost with an older store, and `tokens.losse
 how many losses there had been when a token was enrolled. `histories` has a random id for each epoch
 of the store; its rows are never changed, so a row that was written again shows that a dump was
 restored. `vanished` names the tasks that the store has lost altogether. `witnessed` has the newest
-head of each log that the shuffler has witnessed, and `proofs` those of its tasks.
+head of each log that the shuffler has witnessed, and `proofs` the proof of each registered task.
 """
 
 from __future__ import annotations

@@ -254,6 +254,10 @@ class Witness:
         task_id = (await self._tasks.lookup(request.path_params["task"])).task.id
         if task_id not in self._proofs:
             rows = await self._database.rows("SELECT proof FROM proofs WHERE task=$1", task_id)
+            if not rows:  # another process has just deleted it
+                raise Problem(
+                    404, "task-unknown", "No such task is registered here; ask the collector."
+                )
             self._proofs[task_id] = rows[0][0]
         headers = {"Cache-Control": TASK_CACHING}
         return Response(self._proofs[task_id], headers=headers, media_type="application/json")
