@@ -53,6 +53,25 @@ def test_a_second_name_of_the_key_itself_is_not_erased(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["key-1.json"]
 
 
+def test_a_destruction_that_was_killed_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes were overwritten, but the file has its old name. Twin: there is no such key."""
+    folder = KeyFolder(tmp_path)
+    folder.new()
+
+    def killed(*_: object) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "rename", killed)
+        folder.destroy(1)
+    folder.destroy(1)
+    assert folder.destroyed(1) and folder.all() == []
+    with pytest.raises(TaskError, match="no key 1"):
+        folder.destroy(1)
+
+
 def test_a_public_key_is_read_back_and_other_json_is_refused(tmp_path: Path) -> None:
     key = KeyFolder(tmp_path).new().public
     assert PublicKey.from_dict(key.to_dict()) == key

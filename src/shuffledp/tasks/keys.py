@@ -128,14 +128,16 @@ class KeyFolder:
         return key
 
     def destroy(self, key_id: int) -> None:
-        """Erases the key: what was encrypted for it can never be opened again.
+        """Erases the key: what was encrypted for it can never be opened again. It can be repeated
+        after a crash.
 
         Ensures: its bytes are overwritten in place, and that is on disk, before the file is
         renamed; so are those that a killed `write` has left. (A copy-on-write file system or a
         backup may keep older copies.)
         """
-        self.known(key_id)
         file = self._file(key_id)
+        if not file.exists():
+            raise self._unknown(key_id)
         left = (*self.path.glob(f"key-{key_id}.old"), *self.path.glob(f".key-{key_id}.json.*"))
         for copy in (*left, file):
             _overwrite(copy)
@@ -171,8 +173,11 @@ class KeyFolder:
         """The key of this number; raises `TaskError` if there is none."""
         key = next((key for key in self.all() if key.key_id == key_id), None)
         if key is None:
-            raise TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")
+            raise self._unknown(key_id)
         return key
+
+    def _unknown(self, key_id: int) -> TaskError:
+        return TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")
 
     @staticmethod
     def _number(file: Path) -> int:
