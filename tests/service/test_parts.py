@@ -596,3 +596,35 @@ def test_an_export_is_published_by_the_process_that_continues_it(tmp_path: Path)
         assert [folder.name for folder in exports.iterdir()] == ended == parts
 
     asyncio.run(walk())
+
+
+def test_a_process_that_stops_after_a_failure_gives_its_batch_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure was about to be recorded; otherwise the batch would wait for the lease's end."""
+    recording = asyncio.Event()
+
+    async def fails(*_: object, **__: object) -> dict[str, object]:
+        raise NotDelivered("away")
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            store, real = trio.shuffler.store, trio.shuffler.store.give_back
+
+            async def give_back(batch: Batch, problem: str, pause: int) -> None:
+                if problem:
+                    recording.set()
+                    await asyncio.sleep(60)
+                await real(batch, problem, pause)
+
+            monkeypatch.setattr(Delivery, "_ask", fails)
+            monkeypatch.setattr(store, "give_back", give_back)
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * USERS)
+            await asyncio.wait_for(recording.wait(), 20)
+        monkeypatch.undo()
+        async with Trio(tmp_path).running() as trio:
+            await trio.results(task, seconds=20)
+
+    asyncio.run(walk())

@@ -149,6 +149,16 @@ class Delivery:
             await self._store.tasks.refresh()
             entry = self._store.tasks.numbered(batch.task)
         try:
+            await self._try(batch, entry)
+        except asyncio.CancelledError:
+            with contextlib.suppress(StorageUnavailable):
+                await self._store.give_back(batch, "", 0)
+            raise
+        return True
+
+    async def _try(self, batch: Batch, entry: RegisteredTask) -> None:
+        """Works on a leased batch, and records a failure."""
+        try:
             await self._while_leased(batch, self.advance(batch, entry))
         except LeaseLost:
             log("lease lost", level="warning", batch=batch.id.hex())
@@ -156,14 +166,9 @@ class Delivery:
             await self._store.reconcile(entry)
         except NotDelivered as error:
             await self._failed(batch, str(error))
-        except asyncio.CancelledError:
-            with contextlib.suppress(StorageUnavailable):
-                await self._store.give_back(batch, "", 0)
-            raise
         except Exception as error:  # the others continue
             log("delivery failed", level="error", error=type(error).__name__)
             await self._failed(batch, type(error).__name__)
-        return True
 
     async def _while_leased(self, batch: Batch, work: Coroutine[Any, Any, None]) -> None:
         """Does some work while the lease is renewed; ends it when the lease is lost."""
