@@ -39,7 +39,7 @@ def laws(task: Task, runs: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
                 noise_shares=USERS,
                 tally=Tally(victim.plus, victim.minus),
             )
-            report = batch.to_release(task, always(entropy)).report
+            report = batch.to_release(task, always(entropy))
             sums[number] = report.plus[0] - report.minus[0]
         found.append(sums)
     return found
@@ -94,7 +94,7 @@ def test_nothing_published_depends_on_the_view_but_through_the_noise(
             OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
         )
     released = batches[0].to_release(task, always(SYSTEM))
-    result = publish(task.protocol, released.report, confidence=0.95, what="x")
+    result = publish(task.protocol, released, confidence=0.95, what="x")
     first, second = (published(task, batch, released, result) for batch in batches)
     assert first == second
     assert "invented all other reports" in first["guarantee"]

@@ -15,14 +15,27 @@ from service_needs import missing
 
 
 @pytest.fixture(scope="session")
-def postgres_database() -> Iterator[Callable[[], str]]:
-    """Makes fresh databases on a server of its own, and gives their URLs."""
+def postgres_programs() -> Path:
+    """The folder of PostgreSQL's programs."""
     place = postgres.programs()
     if place is None:
         missing("PostgreSQL", postgres.HOW)
-        return
-    with postgres.running(place) as folder:
-        yield lambda: postgres.new_database(place, folder)
+    assert place is not None
+    return place
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_programs: Path) -> Iterator[Callable[[], str]]:
+    """Makes fresh databases on one server, and gives their URLs."""
+    with postgres.Server(postgres_programs) as server:
+        yield server.new_database
+
+
+@pytest.fixture
+def postgres_server(postgres_programs: Path) -> Iterator[postgres.Server]:
+    """A server that this test alone uses."""
+    with postgres.Server(postgres_programs) as server:
+        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -23,15 +23,17 @@ from service_deliveries import (
     send_part,
     stored_tally,
 )
-from service_states import settled
+from service_states import settled, waiting_with_reason
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
 from shuffledp.documents import files
 from shuffledp.service.analyzer import receiving
+from shuffledp.service.analyzer.store import StoredBatch
 from shuffledp.service.http.problems import Problem
 from shuffledp.tasks import parts
 from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.errors import StateLost
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.results import result_lines
 from shuffledp.tasks.rules import BatchRule
@@ -415,5 +417,114 @@ def test_a_batch_is_durable_before_that_is_said(
         synced.clear()
         assert (await send_part(trio, body, 0, body.parts[0])).status_code == 201
         assert synced == [folder]
+
+    run_trio(tmp_path, walk)
+
+
+@pytest.mark.parametrize("state", ["received", "counted"])
+def test_a_batch_that_is_discarded_before_its_turn_is_not_charged(
+    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator discards it while the batches before it in the list are opened."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        publishing, store = trio.analyzer.publishing, trio.analyzer.store
+        away = asyncio.Event()
+
+        async def lost(*_: object) -> None:
+            away.set()
+            raise StateLost("away")
+
+        monkeypatch.setattr(publishing, {"received": "_count", "counted": "_publish"}[state], lost)
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        assert (await deliver(trio, batch, body)).status_code == 201
+        await away.wait()
+        monkeypatch.undo()
+        real, turns = store.unfinished, list[int]()
+
+        async def unfinished() -> list[StoredBatch]:
+            listed = await real()
+            turns.append(len(listed))
+            for one in await real():
+                assert one.state == state
+                assert await publishing.discard(one, "a mistake")
+            return listed
+
+        monkeypatch.setattr(store, "unfinished", unfinished)
+        async with asyncio.timeout(30):
+            while len(turns) < 2:
+                publishing.arrived.set()
+                await asyncio.sleep(0.01)
+        assert turns == [1, 0] and publishing.failing == {}
+        known = await store.find(batch)
+        assert known is not None and (known.state, known.reason) == ("discarded", "a mistake")
+        ledger = tmp_path / "ledger.json"
+        assert not ledger.exists() or json.loads(ledger.read_text())["entries"] == []
+
+    run_trio(tmp_path, walk)
+
+
+def test_a_batch_whose_files_cannot_be_removed_is_held_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status says why until then, and other batches are published meanwhile."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        def fails(*_: object) -> None:
+            raise PermissionError
+
+        publishing, turns = trio.analyzer.publishing, list[str]()
+        real = publishing._hold
+
+        async def hold(*words: Any) -> None:
+            turns.append("hold")
+            await real(*words)
+
+        monkeypatch.setattr(publishing, "_hold", hold)
+        messages, _, _ = made_reports(task, 1)
+        batch, body = batch_of(task, messages[0] * USERS)
+        with monkeypatch.context() as patch:
+            patch.setattr(trio.analyzer.inbox, "remove", fails)
+            assert (await deliver(trio, batch, body)).status_code == 201
+            async with asyncio.timeout(30):
+                while not turns:
+                    publishing.arrived.set()  # not after five seconds
+                    await asyncio.sleep(0.01)
+            assert (await waiting_with_reason(trio, task))["problem"] == "PermissionError"
+        fresh, _, _ = made_reports(task)
+        later, body = batch_of(task, b"".join(fresh))
+        assert (await deliver(trio, later, body)).status_code == 201
+        await trio.results(task)
+        assert [one["state"] for one in await settled(trio, task, 2)] == ["held", "published"]
+        assert (await trio.to_analyzer.get("/readyz")).status_code == 200
+
+    run_trio(tmp_path, walk)
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_part_that_was_lost_is_named_in_the_status(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: once it is back, the batch is published."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        publishing = trio.analyzer.publishing
+        monkeypatch.setattr(publishing, "_count", lambda *_: asyncio.sleep(0))
+        monkeypatch.setattr(publishing, "_publish", lambda *_: asyncio.sleep(0))
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        assert (await deliver(trio, batch, body)).status_code == 201
+        part = trio.analyzer.inbox.folder(batch, body.manifest.digest) / parts.part_name(0)
+        good = part.read_bytes()
+        part.unlink()
+        if how == "damaged":
+            part.write_bytes(good[:-1] + b"?")
+        monkeypatch.undo()
+        publishing.arrived.set()
+        assert "missing or damaged" in (await waiting_with_reason(trio, task))["problem"]
+        part.write_bytes(good)
+        publishing.arrived.set()
+        await trio.results(task)
 
     run_trio(tmp_path, walk)

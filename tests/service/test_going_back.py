@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -13,119 +11,33 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import postgres_server as postgres
 import pytest
-from service_needs import missing
-from service_replicas import Replicas, replicas
-from service_trio import OPERATOR, USERS, Trio, as_collector, bearing
+from older_stores import answers, psql, served
+from service_replicas import replicas
+from service_trio import USERS, Trio, as_collector
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.repeating import every
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.filling import Filling
-from shuffledp.service.shuffler.store import OLDER
 from shuffledp.service.shuffler.watch import BEHIND, Seen, Watch, read_seen
 from shuffledp.service.store.private import lock_file
 from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.tasks.log import Head
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task import Task
 
 
-def pg(program: str, *words: str) -> None:
-    place = postgres.programs()
-    assert place is not None
-    subprocess.run([place / program, *words], check=True)
-
-
-def psql(url: str, sql: str) -> None:
-    pg("psql", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql, url)
-
-
-def swapped(url: str, older: str) -> None:
-    """Gives an older database the name of the one in use, and ends all sessions."""
-    names = [urlsplit(one).path.strip("/") for one in (url, older)]
-    other = url.replace(f"/{names[0]}", "/postgres")
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
-    psql(other, f"ALTER DATABASE {names[0]} ALLOW_CONNECTIONS false")
-    psql(other, f"{end}'{names[0]}'")
-    psql(other, f"ALTER DATABASE {names[0]} RENAME TO {names[0]}_new")
-    psql(other, f"ALTER DATABASE {names[1]} RENAME TO {names[0]}")
-
-
-async def answers(trio: Trio, task: Task, bodies: list[bytes], tokens: list[str]) -> list[int]:
-    """The final answers to uploads, each tried again while the store is away."""
-    codes = []
-    for body, token in zip(bodies, tokens, strict=True):
-        code = 503
-        for _ in range(100):
-            code = (await trio.post(task, body, token)).status_code
-            if code != 503:
-                break
-            await asyncio.sleep(0.05)
-        codes.append(code)
-    return codes
-
-
-@pytest.mark.parametrize("loss", ["renamed", "restored over it"])
-def test_an_older_database_is_noticed_while_running(
-    tmp_path: Path, postgres_database: Callable[[], str], loss: str
+def test_a_lagging_standby_that_is_promoted_is_noticed(
+    tmp_path: Path, postgres_server: postgres.Server
 ) -> None:
-    """Five reports are in the copy, nine were acknowledged: the task stops, the status says why,
-    no token answers twice. A task of which nothing was lost goes on."""
-    url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-    dump = tmp_path / "dump"
-
-    async def walk() -> None:
-        async with Trio(tmp_path, stores).running() as trio:
-            task, whole = trio.task(), trio.task("whole")
-            for one in (task, whole):
-                await trio.register(one)
-                await trio.upload(one, [1] * 5)
-            (once,) = await trio.enrol(1, ONCE_PREFIX)
-            bodies, tokens = [encrypt_report(task, 1) for _ in range(4)], await trio.enrol(4)
-            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-            codes = await answers(trio, task, bodies, tokens)
-            assert codes == [201] * 4
-            assert (await trio.post(task, encrypt_report(task, 1), once)).status_code == 201
-            if loss == "renamed":
-                await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
-                await asyncio.to_thread(swapped, url, copy)
-            else:
-                await asyncio.to_thread(
-                    pg, "pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(dump)
-                )
-            again = [encrypt_report(task, 0) for _ in tokens]
-            codes = await answers(trio, task, again, tokens)
-            assert codes == [410] * 4
-            status = await trio.status(task)
-            assert (status["state"], status["reason"]) == ("closed", BEHIND)
-            assert (await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text.count(
-                "shuffledp_shuffler_stopped_tasks 1.0"
-            )
-            fresh = await trio.enrol(2)
-            codes = await answers(trio, whole, [encrypt_report(whole, 1) for _ in fresh], fresh)
-            assert codes == [201] * 2
-            # a token for one report in all may have been used where nobody knows
-            (code,) = await answers(trio, whole, [encrypt_report(whole, 1)], [once])
-            assert code == 403
-
-    asyncio.run(walk())
-
-
-def test_a_lagging_standby_that_is_promoted_is_noticed(tmp_path: Path) -> None:
     """The primary fails with four acknowledged reports that its standby has not received; the
     standby takes over at the same address while the shuffler runs."""
-    place = postgres.programs()
-    if place is None:
-        missing("PostgreSQL", postgres.HOW)
-        return
 
-    async def walk(server: postgres.Server) -> None:
-        url = postgres.new_database(place, server.folder)
+    async def walk() -> None:
+        url = postgres_server.new_database()
         stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
         async with Trio(tmp_path, stores).running() as trio:
             task, whole = trio.task(), trio.task("whole")
@@ -133,9 +45,9 @@ def test_a_lagging_standby_that_is_promoted_is_noticed(tmp_path: Path) -> None:
                 await trio.register(one)
                 await trio.upload(one, [1] * 5)
             bodies, tokens = [encrypt_report(task, 1) for _ in range(4)], await trio.enrol(4)
-            await asyncio.to_thread(server.copy_standby)
+            await asyncio.to_thread(postgres_server.copy_standby)
             assert await answers(trio, task, bodies, tokens) == [201] * 4
-            await asyncio.to_thread(server.promote_standby)
+            await asyncio.to_thread(postgres_server.promote_standby)
             again = [encrypt_report(task, 0) for _ in tokens]
             assert await answers(trio, task, again, tokens) == [410] * 4
             status = await trio.status(task)
@@ -143,35 +55,6 @@ def test_a_lagging_standby_that_is_promoted_is_noticed(tmp_path: Path) -> None:
             fresh = await trio.enrol(2)
             codes = await answers(trio, whole, [encrypt_report(whole, 1) for _ in fresh], fresh)
             assert codes == [201] * 2
-
-    with postgres.Server(place) as server:
-        asyncio.run(walk(server))
-
-
-def test_a_replica_that_knew_less_does_not_hide_the_loss(
-    tmp_path: Path, postgres_database: Callable[[], str]
-) -> None:
-    """Two machines without a common folder: the one that acknowledged nothing is the first to use
-    the older database, and stores more than was lost. The other one still sees the loss."""
-    url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-    dump = tmp_path / "dump"
-
-    async def walk() -> None:
-        trio = Trio(tmp_path, stores)
-        async with trio.running():
-            task = trio.task()
-            await trio.register(task)
-            await trio.upload(task, [1] * 2)
-            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-            await trio.upload(task, [1] * 3)
-        await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
-        await asyncio.to_thread(swapped, url, copy)
-        elsewhere = Trio(tmp_path, stores, memory=f"{tmp_path}/elsewhere")
-        async with elsewhere.running():
-            await elsewhere.upload(task, [1] * 8)  # the position is beyond the lost one
-        async with trio.running():
-            assert (await trio.status(task))["reason"] == BEHIND
 
     asyncio.run(walk())
 
@@ -286,7 +169,9 @@ def test_the_memory_of_a_process_that_ends_meanwhile_is_kept(tmp_path: Path) -> 
             await trio.register(task)
             await trio.upload(task, [1])
             memory = tmp_path / "memory"
-            old, ended, new = (Watch(memory, lambda: trio.shuffler.tasks) for _ in range(3))
+            old, ended, new = (
+                Watch(memory, trio.shuffler.database, trio.shuffler.tasks) for _ in range(3)
+            )
             old.open()
             await trio.shuffler.database.run(old.compare)
             ended.open()
@@ -443,212 +328,25 @@ def test_a_task_that_cannot_close_does_not_stop_others(
     asyncio.run(walk())
 
 
-async def served(found: Replicas, at: int, task: Task, tokens: list[str], value: int) -> list[int]:
-    """The answers of one of several shufflers to an upload with each token."""
-    return [
-        (await found.post(at, task, encrypt_report(task, value), token)).status_code
-        for token in tokens
-    ]
-
-
-TABLES = (
-    "batches, epochs, filling, health, histories, replicas, reports, store, tasks, tokens, used"
-)
-
-
-@pytest.mark.parametrize("how", ["tables made again", "rows alone"])
-def test_a_dump_restored_in_one_step_is_noticed_by_the_next_statement(
-    tmp_path: Path, postgres_database: Callable[[], str], how: str
-) -> None:
-    """No session breaks. One process acknowledged what the dump lacks; neither it nor the other
-    one, which knows nothing of that, takes the same tokens again or any other report."""
-    url, dump = postgres_database(), tmp_path / "dump"
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-
-    def restore() -> None:
-        if how == "tables made again":
-            words = ("--clean", "--if-exists", "--single-transaction")
-            pg("pg_restore", *words, f"--dbname={url}", str(dump))
-            return
-        text = Path(f"{dump}.sql").read_text("utf-8")
-        Path(f"{dump}.sql").write_text(f"TRUNCATE {TABLES};\n{text}", "utf-8")
-        pg("psql", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-f", f"{dump}.sql", "-o", os.devnull, url)
-
-    async def walk() -> None:
-        async with replicas(Trio(tmp_path, stores), 2) as found:
-            trio = found.trio
-            task, whole = trio.task(), trio.task("whole")
-            for one in (task, whole):
-                await trio.register(one)
-            tokens, others = await trio.enrol(12), await trio.enrol(3)
-            assert await served(found, 1, task, tokens[:5], 1) == [201] * 5
-            assert await served(found, 1, whole, others[:1], 1) == [201]
-            if how == "rows alone":
-                kept = [f"--table={name}" for name in TABLES.split(", ")]
-                words = ("--data-only", f"--file={dump}.sql", *kept)
-                await asyncio.to_thread(pg, "pg_dump", *words, url)
-            else:
-                await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-            assert await served(found, 0, task, tokens[5:9], 1) == [201] * 4
-            await asyncio.to_thread(restore)
-            assert await served(found, 1, task, tokens[5:9], 0) == [410] * 4
-            assert await served(found, 0, task, tokens[9:], 1) == [410] * 3
-            status = await trio.status(task)
-            assert (status["state"], status["reason"], status["have"]) == ("closed", BEHIND, 5)
-            assert await served(found, 1, whole, others[1:2], 1) == [201]  # lost nothing
-            assert await served(found, 0, whole, others[2:], 1) == [201]
-
-    asyncio.run(walk())
-
-
-def test_a_dump_that_is_being_restored_takes_no_reports(
-    tmp_path: Path, postgres_database: Callable[[], str]
-) -> None:
-    """Table by table: the rows of the tokens that were used come last, and their key after them."""
-    url = postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-
-    async def walk() -> None:
-        async with Trio(tmp_path, stores).running() as trio:
-            task = trio.task()
-            await trio.register(task)
-            await trio.upload(task, [1] * 5)
-            (token,) = await trio.enrol(1)
-            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
-            sql = f"ALTER TABLE used DROP CONSTRAINT used_pkey; {end} pg_backend_pid()"
-            await asyncio.to_thread(psql, url, f"{sql} AND datname = current_database()")
-            for _ in range(12):  # more than there were sessions
-                answer = await trio.post(task, encrypt_report(task, 1), token)
-                assert answer.status_code == 503
-            await asyncio.to_thread(psql, url, "ALTER TABLE used ADD PRIMARY KEY (task, name)")
-            assert await answers(trio, task, [encrypt_report(task, 1)], [token]) == [201]
-
-    asyncio.run(walk())
-
-
 def test_a_disk_that_was_put_back_is_noticed_by_processes_that_knew_nothing(
-    tmp_path: Path,
+    tmp_path: Path, postgres_server: postgres.Server
 ) -> None:
     """A snapshot of PostgreSQL's disk has the same system, timeline and tables. The process that
     acknowledged the rest has ended; the other one ran all the while."""
-    place = postgres.programs()
-    if place is None:
-        missing("PostgreSQL", postgres.HOW)
-        return
 
-    async def walk(server: postgres.Server) -> None:
-        url = postgres.new_database(place, server.folder)
+    async def walk() -> None:
+        url = postgres_server.new_database()
         stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
         async with replicas(Trio(tmp_path, stores), 2) as found:
             task = found.trio.task()
             await found.trio.register(task)
             tokens = await found.trio.enrol(7)
-            await asyncio.to_thread(server.copy_disk)
+            await asyncio.to_thread(postgres_server.copy_disk)
             assert await served(found, 1, task, tokens[:5], 1) == [201] * 5
             await found.servers[1].stop()
-            await asyncio.to_thread(server.put_disk_back)
+            await asyncio.to_thread(postgres_server.put_disk_back)
             assert await served(found, 0, task, tokens, 0) == [410] * 7
             assert (await found.trio.status(task))["reason"] == BEHIND
-
-    with postgres.Server(place) as server:
-        asyncio.run(walk(server))
-
-
-def test_two_histories_that_reached_the_same_epoch_are_told_apart(
-    tmp_path: Path, postgres_database: Callable[[], str]
-) -> None:
-    """A failover loses nothing and raises the epoch to 2; then a dump from before it takes the
-    store's place, which raises the dump's epoch to 2. A process on another machine stores more in
-    it than was lost."""
-    url, same, older = (postgres_database() for _ in range(3))
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-    dump, name = tmp_path / "dump", urlsplit(url).path.strip("/")
-    other = url.replace(f"/{name}", "/postgres")
-
-    async def walk() -> None:
-        trio = Trio(tmp_path, stores)
-        async with trio.running():
-            task, whole = trio.task(), trio.task("whole")
-            for one in (task, whole):
-                await trio.register(one)
-                await trio.upload(one, [1] * 2)
-        await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-        for copy in (same, older):
-            await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
-        await asyncio.to_thread(swapped, url, same)
-        async with trio.running():
-            await trio.upload(task, [1] * 3)
-            assert await trio.shuffler.database.rows("SELECT epoch FROM store") == [(2,)]
-        await asyncio.to_thread(psql, other, f"ALTER DATABASE {name}_new RENAME TO {name}_first")
-        await asyncio.to_thread(swapped, url, older)
-        elsewhere = Trio(tmp_path, stores, memory=f"{tmp_path}/elsewhere")
-        async with elsewhere.running():
-            await elsewhere.upload(task, [1] * 8)
-            assert await elsewhere.shuffler.database.rows("SELECT epoch FROM store") == [(2,)]
-        async with trio.running():
-            assert (await trio.status(task))["reason"] == BEHIND
-            assert (await trio.status(whole))["state"] == "open"  # no further than in the dump
-
-    asyncio.run(walk())
-
-
-@pytest.mark.parametrize("memory", ["shared", "of another machine"])
-def test_an_older_database_after_the_process_that_delivered_has_ended(
-    tmp_path: Path, postgres_database: Callable[[], str], memory: str
-) -> None:
-    """One process fills and delivers a batch and ends; the other one meets the older database. It
-    reads what the first remembered; without that, the batch's key was destroyed. A token that
-    counts once in all tasks and was counted in that batch answers no other task."""
-    url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-    dump = tmp_path / "dump"
-
-    async def walk() -> None:
-        trio = Trio(tmp_path, stores)
-        async with trio.running():
-            task, other = trio.task(), trio.task("other")
-            for one in (task, other):
-                await trio.register(one)
-            (once,) = await trio.enrol(1, ONCE_PREFIX)
-            tokens = await trio.enrol(USERS + 2)
-            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-            where = trio if memory == "shared" else Trio(tmp_path, stores, memory=f"{tmp_path}/2")
-            first = Shuffler(where.shuffler_config, trio.analyzer_transport, trio.clock)
-            await first.start()
-            try:
-                client = httpx2.AsyncClient(
-                    transport=httpx2.ASGITransport(first.app()), base_url="http://shuffler"
-                )
-                async with client:
-                    codes = {
-                        (
-                            await client.post(
-                                f"/tasks/{one.id.hex()}/reports",
-                                content=encrypt_report(one, 1),
-                                headers=bearing(token),
-                            )
-                        ).status_code
-                        for one, token in [
-                            *((task, token) for token in [*tokens[: USERS - 1], once]),
-                            *((other, token) for token in tokens[USERS:]),
-                        ]
-                    }
-                assert codes == {201}
-                await trio.deleted(task)
-            finally:
-                await first.stop()
-            await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
-            await asyncio.to_thread(swapped, url, copy)
-            if memory == "shared":
-                again = [encrypt_report(other, 0) for _ in tokens[USERS:]]
-                assert await answers(trio, other, again, tokens[USERS:]) == [410] * 2
-                assert (await trio.status(other))["reason"] == BEHIND
-            else:
-                assert await answers(trio, other, [encrypt_report(other, 0)], [once]) == [403]
-            status = await trio.status(task)
-            assert status["state"] == "closed"
-            # with a shared memory, what is noticed first decides
-            assert status["reason"] in ((BEHIND, OLDER) if memory == "shared" else (OLDER,))
 
     asyncio.run(walk())
 
@@ -716,77 +414,18 @@ def test_reports_of_a_session_before_a_failover_are_not_acknowledged(
     asyncio.run(walk())
 
 
-def test_a_lost_task_is_refused_by_processes_that_never_knew_it(
-    tmp_path: Path, postgres_database: Callable[[], str]
-) -> None:
-    url, dump = postgres_database(), tmp_path / "dump"
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-
-    async def walk() -> None:
-        async with replicas(Trio(tmp_path, stores), 2) as found:
-            trio = found.trio
-            await trio.register(trio.task())
-            lost, tokens = trio.task("lost"), await trio.enrol(1)
-            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-            await trio.register(lost)
-            assert await served(found, 0, lost, tokens, 1) == [201]
-            words = ("--clean", "--if-exists", "--single-transaction")
-            await asyncio.to_thread(pg, "pg_restore", *words, f"--dbname={url}", str(dump))
-            for server in found.servers:
-                await server._compare_now()
-                await server.tasks.refresh()
-            for client in found.clients:
-                answer = await client.put(
-                    f"/tasks/{lost.id.hex()}",
-                    content=lost.canonical(),
-                    headers=as_collector(lost.id),
-                )
-                assert answer.status_code == 409 and "acknowledged" in answer.json()["detail"]
-
-    asyncio.run(walk())
-
-
-def test_tasks_that_the_store_has_lost_are_counted_once(
-    tmp_path: Path, postgres_database: Callable[[], str]
-) -> None:
-    """A task was registered after the dump. Its tokens for one report in all were perhaps used, and
-    answer no other task; those that are enrolled afterwards do, also after further sessions."""
-    url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
-    dump = tmp_path / "dump"
-
-    async def walk() -> None:
-        async with Trio(tmp_path, stores).running() as trio:
-            task, lost = trio.task(), trio.task("lost")
-            await trio.register(task)
-            (spent,) = await trio.enrol(1, ONCE_PREFIX)
-            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
-            await trio.register(lost)
-            assert (await trio.post(lost, encrypt_report(lost, 1), spent)).status_code == 201
-            await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
-            await asyncio.to_thread(swapped, url, copy)
-            assert await answers(trio, task, [encrypt_report(task, 1)], [spent]) == [403]
-            (fresh,) = await trio.enrol(1, ONCE_PREFIX)
-            await trio.shuffler._compare_now()
-            assert await answers(trio, task, [encrypt_report(task, 1)], [fresh]) == [201]
-
-    asyncio.run(walk())
-
-
 def test_a_store_that_is_away_or_read_only_for_a_while_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgres_server: postgres.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A standby answers before it is promoted, and later the database has another name for a while:
     uploads are told to come back, and no background work ends."""
-    place = postgres.programs()
-    if place is None:
-        missing("PostgreSQL", postgres.HOW)
-        return
-    monkeypatch.setattr("shuffledp.service.shuffler.replicas.BEAT_SECONDS", 0.05)
-    monkeypatch.setattr("shuffledp.service.shuffler.progress.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(
+        "shuffledp.service.shuffler.app.every",
+        lambda seconds, *work: every(min(seconds, 0.05), *work),
+    )
 
-    async def walk(server: postgres.Server) -> None:
-        url = postgres.new_database(place, server.folder)
+    async def walk() -> None:
+        url = postgres_server.new_database()
         name = urlsplit(url).path.strip("/")
         other = url.replace(f"/{name}", "/postgres")
         stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
@@ -799,10 +438,10 @@ def test_a_store_that_is_away_or_read_only_for_a_while_ends_nothing(
                 await asyncio.sleep(0.3)
                 return (await trio.post(task, encrypt_report(task, 1), token)).status_code
 
-            await asyncio.to_thread(server.copy_standby)
-            await asyncio.to_thread(server.start_standby)
+            await asyncio.to_thread(postgres_server.copy_standby)
+            await asyncio.to_thread(postgres_server.start_standby)
             assert await post(first) == 503
-            await asyncio.to_thread(server.promote)
+            await asyncio.to_thread(postgres_server.promote)
             assert await answers(trio, task, [encrypt_report(task, 1)], [first]) == [201]
             end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
             for sql in (
@@ -821,8 +460,7 @@ def test_a_store_that_is_away_or_read_only_for_a_while_ends_nothing(
             assert not [work for work in trio.shuffler._work if work.done()]
             assert (await trio.to_shuffler.get("/readyz")).status_code == 200
 
-    with postgres.Server(place) as server:
-        asyncio.run(walk(server))
+    asyncio.run(walk())
 
 
 def test_the_event_loop_goes_on_while_another_process_has_the_head(tmp_path: Path) -> None:

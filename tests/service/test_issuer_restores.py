@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
-import postgres_server as postgres
 import pytest
+from older_stores import pg
 from service_issuer import IssuerParty, code
 from service_trio import OPERATOR, Trio, bearing, sha
 
@@ -46,7 +45,7 @@ class Stage:
         if self.fresh is None:
             back_up(self.url, target)
         else:
-            _pg("pg_dump", "--format=custom", f"--file={target}", self.url)
+            pg("pg_dump", "--format=custom", f"--file={target}", self.url)
 
     def put_back(self, name: str = "copy") -> None:
         """Puts a copy in the store's place."""
@@ -54,7 +53,7 @@ class Stage:
             restore(self.folder / name, self.url)
         else:
             self.url = self.fresh()
-            _pg("pg_restore", f"--dbname={self.url}", str(self.folder / name))
+            pg("pg_restore", f"--dbname={self.url}", str(self.folder / name))
 
     def record(self, task: Task) -> Path:
         """The file whose length is how many tokens of a task were issued."""
@@ -78,12 +77,6 @@ class Stage:
 
 def told(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, "" if answer.is_success else code(answer)
-
-
-def _pg(program: str, *words: str) -> None:
-    place = postgres.programs()
-    assert place is not None
-    subprocess.run([place / program, *words], check=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

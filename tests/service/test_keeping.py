@@ -16,6 +16,7 @@ from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, as_collector, bearin
 
 from shuffledp.cli.main import main
 from shuffledp.service.demo import free_port, wait_ready
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.tasks.keys import KeyFolder
@@ -60,6 +61,8 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
             await trio.upload(task, [1] * 25)  # a batch of 20, and 5 that wait
             await trio.results(task)
             await trio.deleted(task)
+            proof = f"/tasks/{task.id.hex()}/proof"
+            assert (await trio.to_shuffler.get(proof)).status_code == 200
             assert await _archive(trio.to_shuffler, task, OPERATOR, False) == "task-open"
             await _close(trio, task)
             assert await _archive(trio.to_shuffler, task, OPERATOR, False) == "task-waiting"
@@ -91,6 +94,7 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
             assert len(results.json()["results"]) == 1  # still to be read
             assert await _delete(trio.to_analyzer, task, ANALYZER_OPERATOR) == 200
             assert await _delete(trio.to_shuffler, task, OPERATOR) == 200
+            assert (await trio.to_shuffler.get(proof)).status_code == 404
             for table in ("used", "batches"):
                 assert await _count(trio, f"{table} WHERE task=1") == 0
             for server in (trio.to_shuffler, trio.to_analyzer):
@@ -139,7 +143,7 @@ def test_old_tokens_and_report_ids_are_forgotten(tmp_path: Path, stores: dict[st
             (once,) = await trio.enrol(prefix=ONCE_PREFIX)
             assert (await trio.post(task, encrypt_report(task, 1), once)).status_code == 201
             await trio.upload(task, [1] * 4)
-            retention = trio.shuffler.retention()
+            retention = trio.shuffler.retention
             await retention.once()
             assert await _count(trio, "tokens") == 5 and await _count(trio, "used") == 10
             trio.seconds_ahead = (DAYS - 1) * DAY_SECONDS
@@ -170,8 +174,8 @@ def test_nothing_is_forgotten_unless_asked_for(tmp_path: Path) -> None:
             await trio.results(task)
             await trio.deleted(task)
             trio.seconds_ahead = 1000 * DAY_SECONDS
-            await trio.shuffler.retention().once()
-            await trio.analyzer.retention().once()
+            await trio.shuffler.retention.once()
+            await trio.analyzer.retention.once()
             assert await _count(trio, "tokens") == 20 and await _count(trio, "used") == 40
             assert len(await trio.results(task)) == 1
 
@@ -188,7 +192,7 @@ def test_old_results_and_replays_are_forgotten(tmp_path: Path, stores: dict[str,
             await trio.upload(task, [1] * 20)
             await trio.results(task)
             seen = next((tmp_path / "analyzer").glob("seen-*"))
-            retention = trio.analyzer.retention()
+            retention = trio.analyzer.retention
             trio.seconds_ahead = (DAYS - 1) * DAY_SECONDS
             await retention.once()
             assert len(await trio.results(task)) == 1
@@ -281,3 +285,23 @@ def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
             f"http://127.0.0.1:{inside}/tokens", json=hashes, headers=bearing(OPERATOR), timeout=60
         )
         assert enrolled.status_code == 201
+
+
+def test_tasks_can_be_listed_while_one_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            for name in ("first", "second"):
+                await trio.register(trio.task(name))
+            shuffler, other = trio.shuffler, trio.task("other")
+
+            async def waiting(_: RegisteredTask) -> int:
+                shuffler.tasks._add(RegisteredTask(number=9, task=other, state="open"))
+                return 0
+
+            monkeypatch.setattr(shuffler.retention, "waiting", waiting)
+            answer = await trio.to_shuffler.get("/tasks", headers=bearing(OPERATOR))
+            assert [one["name"] for one in answer.json()["tasks"]] == ["first", "second"]
+
+    asyncio.run(walk())

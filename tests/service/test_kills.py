@@ -21,7 +21,6 @@ import postgres_server as postgres
 import pytest
 from nginx_proxy import proxy
 from raw_sockets import wait_for
-from service_needs import missing
 from service_programs import Programs
 from service_states import keep_tallies, stored_tallies
 from service_trio import DELIVERY, OPERATOR, Trio, bearing, known_report
@@ -71,14 +70,9 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
 
 
 @pytest.fixture
-def crashing() -> Iterator[str]:
-    """The URL of a fresh database on a PostgreSQL server that this test alone uses."""
-    place = postgres.programs()
-    if place is None:
-        missing("PostgreSQL", postgres.HOW)
-        return
-    with postgres.running(place) as folder:
-        yield postgres.new_database(place, folder)
+def crashing(postgres_server: postgres.Server) -> str:
+    """The URL of a database on a PostgreSQL server that this test alone uses."""
+    return postgres_server.new_database()
 
 
 @pytest.mark.attack("kill −9, SIGSTOP, cut sessions and PostgreSQL crashes under three replicas")

@@ -15,6 +15,7 @@ import pytest
 from bucket_server import bucket_running, held
 from service_deliveries import stored_tallies
 from service_replicas import replicas
+from service_states import until
 from service_trio import USERS, Trio, known_report
 
 from shuffledp.documents.files import write_whole
@@ -161,10 +162,7 @@ def test_a_bucket_holds_nothing_after_the_batch_was_counted(
             tokens = await trio.enrol(USERS)
             for (body, _, _), token in zip(made, tokens, strict=True):
                 assert (await trio.post(task, body, token)).status_code == 201
-            for _ in range(200):
-                if len(held(bucket)) == 2:
-                    break
-                await asyncio.sleep(0.05)
+            await until(lambda: len(held(bucket)) == 2)
             names = held(bucket)
             assert [name.rpartition("/")[2] for name in names] == ["manifest.json", "part-0000000"]
             folder = names[1].partition("run/")[2].rpartition("/")[0]
@@ -216,12 +214,9 @@ def test_parts_on_a_machine_that_is_gone_are_made_again(tmp_path: Path, top_up: 
                 task = trio.task(batch={"top_up": top_up})
                 await trio.register(task)
                 await trio.upload(task, [1] * USERS)
-                for _ in range(200):
-                    if sent:
-                        break
-                    await asyncio.sleep(0.05)
+                await until(lambda: sent)
                 first = await trio.shuffler.store.batches(1)
-        assert sent and first[0].state == "ordered"
+        assert first[0].state == "ordered"
         for file in (tmp_path / "shuffler").rglob("*"):
             if file.is_file():
                 file.unlink()
@@ -305,11 +300,7 @@ def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, t
                 task = trio.task(batch={"top_up": top_up})
                 await trio.register(task)
                 await trio.upload(task, [1] * USERS)
-                for _ in range(200):
-                    if refused:
-                        break
-                    await asyncio.sleep(0.05)
-        assert refused
+                await until(lambda: refused)
         async with trio.running():
             if top_up == "full":
                 await waits_with_its_top_up(trio)
@@ -342,10 +333,7 @@ def test_a_key_is_destroyed_though_the_spool_is_away(
             await trio.register(task)
             await trio.upload(task, [1] * USERS)
             await trio.results(task)
-            for _ in range(100):
-                if trio.shuffler.report_keys.ended(task.id, 1):
-                    break
-                await asyncio.sleep(0.05)
+            await until(lambda: trio.shuffler.report_keys.ended(task.id, 1))
             assert trio.shuffler.report_keys.ended(task.id, 1) == "delivered"
             away = False
             await trio.deleted(task)
@@ -606,5 +594,37 @@ def test_an_export_is_published_by_the_process_that_continues_it(tmp_path: Path)
                 await trio.upload(task, [1] * USERS)
                 await trio.deleted(task)
         assert [folder.name for folder in exports.iterdir()] == ended == parts
+
+    asyncio.run(walk())
+
+
+def test_a_process_that_stops_after_a_failure_gives_its_batch_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure was about to be recorded; otherwise the batch would wait for the lease's end."""
+    recording = asyncio.Event()
+
+    async def fails(*_: object, **__: object) -> dict[str, object]:
+        raise NotDelivered("away")
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            store, real = trio.shuffler.store, trio.shuffler.store.give_back
+
+            async def give_back(batch: Batch, problem: str, pause: int) -> None:
+                if problem:
+                    recording.set()
+                    await asyncio.sleep(60)
+                await real(batch, problem, pause)
+
+            monkeypatch.setattr(Delivery, "_ask", fails)
+            monkeypatch.setattr(store, "give_back", give_back)
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * USERS)
+            await asyncio.wait_for(recording.wait(), 20)
+        monkeypatch.undo()
+        async with Trio(tmp_path).running() as trio:
+            await trio.results(task, seconds=20)
 
     asyncio.run(walk())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import postgres_server as postgres
+from older_stores import pg
 from service_trio import Trio
 
 from shuffledp.tasks.reports import encrypt_report
@@ -16,13 +15,8 @@ from shuffledp.tasks.reports import encrypt_report
 def test_a_dump_of_a_running_server_is_restored(
     tmp_path: Path, postgres_database: Callable[[], str]
 ) -> None:
-    place = postgres.programs()
-    assert place is not None
     urls = {role: postgres_database() for role in ("shuffler", "analyzer")}
     dump, restored = tmp_path / "store.dump", postgres_database()
-
-    def pg(program: str, *words: str) -> None:
-        subprocess.run([place / program, *words], check=True)
 
     async def walk() -> None:
         trio = Trio(tmp_path, urls)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+import postgres_server as postgres
 import pytest
 from service_deliveries import stored_tallies
 from service_replicas import replicas
@@ -274,23 +275,15 @@ def test_the_hot_row_is_never_held_between_statements(shared: Trio) -> None:
     asyncio.run(walk())
 
 
-def test_a_store_that_loses_acknowledged_commits_is_refused(
-    tmp_path: Path,
-) -> None:
-    import postgres_server as postgres
-
-    place = postgres.programs()
-    if place is None:
-        pytest.skip("PostgreSQL is not installed")
-
+def test_a_store_that_loses_acknowledged_commits_is_refused(postgres_programs: Path) -> None:
     async def walk(url: str) -> None:
         from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 
         with pytest.raises(ConfigError, match="fsync = on"):
             await open_database(url, SHUFFLER_SCHEMA, shared=True)
 
-    with postgres.running(place, "fsync=off") as folder:
-        asyncio.run(walk(postgres.new_database(place, folder)))
+    with postgres.Server(postgres_programs, "fsync=off") as server:
+        asyncio.run(walk(server.new_database()))
 
 
 def test_several_workers_need_postgres(tmp_path: Path) -> None:

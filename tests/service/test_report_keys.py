@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,57 @@ def test_a_destruction_that_cannot_be_recorded_does_not_take_place(
     assert keys.ended(TASK, 1) == "" and keys.key(TASK, 1).batch_id == made
     keys.destroy(TASK, 1)
     assert keys.ended(TASK, 1) == "delivered"
+
+
+def test_a_process_that_was_killed_while_it_made_a_key_harms_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed before any of its system calls, and another process has the key by then if there
+    is one. The next start changes no key, and erases what was never used."""
+    real = {name: getattr(os, name) for name in ("fsync", "link", "replace", "unlink")}
+
+    class KilledError(BaseException):
+        pass
+
+    for calls in range(12):
+        folder = tmp_path / str(calls)
+        keys = FolderKeys(folder)
+        keys.open(STORE)
+        left = [calls]
+
+        def counted(name: str, *words: object, left: list[int] = left) -> object:
+            if left[0] == 0:
+                raise KilledError
+            left[0] -= 1
+            return real[name](*words)
+
+        with monkeypatch.context() as patch, contextlib.suppress(KilledError):
+            for name in real:
+                patch.setattr(os, name, partial(counted, name))
+            keys.key(TASK, 1)
+        made = [file.read_bytes() for file in folder.glob("*.key")]
+        again = FolderKeys(folder)
+        again.open(STORE)
+        assert {file.name for file in folder.iterdir()} - {f"{TASK.hex()}-1.key"} == {
+            "lock",
+            "running",
+            "store",
+        }
+        assert made in ([], [again.key(TASK, 1).secret])
+        assert again.key(TASK, 1).secret != bytes(32)
+
+
+def test_a_line_that_was_not_written_completely_spoils_no_other(tmp_path: Path) -> None:
+    """The machine failed while a destruction was recorded; the next one is still recorded."""
+    keys = FolderKeys(tmp_path / "keys")
+    keys.open(STORE)
+    keys.destroy(TASK, 1)
+    with open(tmp_path / "keys" / "destroyed", "ab") as file:
+        file.write(TASK.hex().encode()[:40])
+    keys.key(TASK, 2)
+    keys.destroy(TASK, 2)
+    again = FolderKeys(tmp_path / "keys")
+    again.open(STORE)
+    assert [again.ended(TASK, number) for number in (1, 2)] == ["delivered"] * 2
+    with pytest.raises(KeyDestroyed):
+        again.key(TASK, 2)

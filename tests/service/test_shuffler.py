@@ -96,13 +96,15 @@ def test_noise_top_up_releases_after_the_wait(
     tmp_path: Path, stores: dict[str, str], top_up: str, order: str, cell: str
 ) -> None:
     async def walk(trio: Trio) -> None:
-        rule = {"top_up": top_up, "at_least": 8, "wait_seconds": 1}
+        rule = {"top_up": top_up, "at_least": 8, "wait_seconds": 1000}
         task = trio.task(batch=rule, order=order, cell=cell)
         await trio.register(task)
         await trio.upload(task, [1] * 4)
-        await asyncio.sleep(1.3)
+        trio.seconds_ahead = 1001
+        await trio.shuffler.delivery.close_due()
         assert not (await trio.status(task))["batches"]  # fewer than at_least never leave
         await trio.upload(task, [1] * 4)
+        await trio.shuffler.delivery.close_due()
         (result,) = await trio.results(task)
         assert result["reports"] == 8
         assert result["noise_shares"] == (USERS if top_up == "missing" else USERS + 8)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from service_trio import Trio
 
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.analyzer.store import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.service.issuer.store import ISSUER_SCHEMA
@@ -181,14 +181,14 @@ def test_a_process_waits_for_a_migration_by_another(
 
     from shuffledp.service.store import postgres
 
-    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.2)
     url = postgres_database()
 
     async def walk() -> None:
         other = await asyncpg.connect(url)
         await other.execute(f"SELECT pg_advisory_lock({postgres.MIGRATION_LOCK})")
         opening = asyncio.create_task(open_database(url, SHUFFLER_SCHEMA, shared=True))
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(0.7)
         assert not opening.done()
         await other.close()
         await (await opening).close()

@@ -225,7 +225,7 @@ def test_clock_jumps_release_nothing_short(tmp_path: Path, jump: int) -> None:
                 await trio.register(task)
                 await trio.upload(task, [1] * 5)
             trio.seconds_ahead = jump
-            await asyncio.sleep(1.5)
+            await trio.shuffler.delivery.close_due()
             assert not (await trio.status(plain))["batches"]
             if jump > 0:
                 (result,) = await trio.results(topped)

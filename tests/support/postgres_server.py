@@ -113,6 +113,10 @@ class Server:
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def new_database(self) -> str:
+        """The URL of a fresh database."""
+        return new_database(self._place, self.folder)
+
     def copy_standby(self) -> None:
         """Makes a standby that has received all there is now, and nothing later."""
         words = ("-R", "-X", "stream", "--no-sync", "--checkpoint=fast", "-U", "postgres")

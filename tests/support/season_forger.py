@@ -9,7 +9,7 @@ from shuffledp.cli.main import main
 from shuffledp.service import workers
 from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import uploads
-from shuffledp.service.shuffler.admission import Admission, admission
+from shuffledp.service.shuffler.uploads import Admission, admission
 from shuffledp.service.tokens import token_hash
 
 FORGED_PREFIX = "forged-"
@@ -25,7 +25,7 @@ def forging_admission(entry: RegisteredTask, token: str) -> Admission:
 
 
 if __name__ == "__main__":
-    uploads.admission = forging_admission  # type: ignore[attr-defined]
+    uploads.admission = forging_admission
     if sys.argv[1:] == [WORKER]:
         workers.main()
     else:

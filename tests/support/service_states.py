@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 from service_trio import Trio
 
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.analyzer.store import ANALYZER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.tasks.task import Task
+
+
+async def until(met: Callable[[], object], seconds: float = 20) -> None:
+    """Waits until something is met; fails if it never is."""
+    async with asyncio.timeout(seconds):
+        while not met():
+            await asyncio.sleep(0.01)
+
 
 SETTLED = ("published", "held", "discarded")
 

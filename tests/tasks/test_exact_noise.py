@@ -78,7 +78,7 @@ def released(task: Task, counts: Sequence[int]) -> tuple[int, ...]:
         noise_shares=task.batch.reports,
         tally=Tally(plus, np.zeros_like(plus)),
     )
-    return tuple(int(count) for count in batch.to_release(task, lambda: SYSTEM).report.plus)
+    return tuple(int(count) for count in batch.to_release(task, lambda: SYSTEM).plus)
 
 
 def exact(law: dict[int, Fraction]) -> arb_poly:

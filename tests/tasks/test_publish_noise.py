@@ -90,7 +90,7 @@ def batch_of(task: Task, number: int = 0, ones: int = 3) -> OpenedBatch:
 
 def added(task: Task, batch: OpenedBatch, key: PrivateKey = KEY) -> NDArray[np.int64]:
     """The noise of a batch: what is released of it, without its contents."""
-    released = batch.to_release(task, lambda: batch.noise_bits(task, key)).report
+    released = batch.to_release(task, lambda: batch.noise_bits(task, key))
     tally = batch.tally
     return np.stack([released.plus - tally.plus, released.minus - tally.minus])
 
@@ -205,7 +205,7 @@ def noises(task: Task, noise: Callable[[OpenedBatch], Entropy]) -> NDArray[np.in
     found = np.zeros(BATCHES, np.int64)
     for number in range(BATCHES):
         batch = batch_of(task, number)
-        report = batch.to_release(task, partial(noise, batch)).report
+        report = batch.to_release(task, partial(noise, batch))
         found[number] = report.plus[0] - batch.tally.plus[0]
     return found
 

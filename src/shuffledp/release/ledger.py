@@ -31,6 +31,8 @@ LEDGER_FORMAT = "shuffledp ledger 2"
 UNCHAINED_FORMAT = "shuffledp ledger 1"
 """The format of shuffledp 0.2: entries without hashes."""
 MOST_LEDGER_BYTES = 256 << 20
+MOST_KEPT_BYTES = 64 << 20
+"""Longer files are read each time, because what was read needs several times as much memory."""
 ENTRY_FIELDS = {"epsilon", "what", "when", "note", "result", "result_sha256", "hash"}
 BOOK_FIELDS = {"format", "budget", "entries", "head"}
 
@@ -210,8 +212,14 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, keep: bool = False) -> None:
+        """`keep`: what was read stays in memory, and is read again only if the file is another one.
+        Then the results that this ledger returns, and those that it is given, must not be changed.
+        """
         self.path = Path(path).resolve()  # all processes lock the same file, even through a link
+        self._keep = keep
+        self._kept: tuple[tuple[int, ...], Book] | None = None
+        """What identified the file when it was read or written last, and its contents."""
 
     @classmethod
     def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
@@ -376,6 +384,26 @@ class Ledger:
 
     def read(self) -> Book:
         """Everything in the file, after every hash was checked."""
+        found, kept = self._identity(), self._kept
+        if kept is not None and kept[0] == found:
+            return kept[1]
+        book = self._read()
+        self._remember(found, book)
+        return book
+
+    def _identity(self) -> tuple[int, ...]:
+        """What changes whenever the file is replaced or written to; empty if there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return ()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    def _remember(self, identity: tuple[int, ...], book: Book) -> None:
+        if self._keep and identity:
+            self._kept = (identity, book) if identity[2] <= MOST_KEPT_BYTES else None
+
+    def _read(self) -> Book:
         data = self._data()
         if data.get("format") == UNCHAINED_FORMAT:
             raise ParameterError(
@@ -426,6 +454,7 @@ class Ledger:
     def _write(self, book: Book) -> None:
         text = json.dumps(book.to_dict(), indent=2, allow_nan=False)
         write_whole(self.path, text, durable=True)
+        self._remember(self._identity(), book)
 
 
 def ledger_time() -> str:

@@ -18,43 +18,36 @@ class TaskError(ShuffleDPError):
     """A task, key, message or file is not what it claims to be."""
 
 
-class TaskNotNow(TaskError):
-    """A task is not valid yet or no longer valid."""
+class _CodedError(TaskError):
+    """An error with a code for programs."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """task-early or task-expired."""
 
 
-class ProofError(TaskError):
-    """A task lacks a required signature, or is not in the public log of tasks."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        """form, task, signature, head, witness, unlogged, log-forked, checkpoint or
-        witnesses."""
+class TaskNotNow(_CodedError):
+    """A task is not valid yet or no longer valid: task-early or task-expired."""
 
 
-class BatchRefused(TaskError):
-    """A batch is not what its task's rule allows; nothing of it was opened."""
+class ProofError(_CodedError):
+    """A task lacks a required signature, or is not in the public log of tasks: form, task,
+    signature, head, witness, unlogged, log-forked, checkpoint or witnesses."""
+
+
+class BatchRefused(_CodedError):
+    """A batch is not what its task's rule allows, and nothing of it was opened: short-batch,
+    long-batch, top-up or batch-size."""
 
     def __init__(self, code: str, message: str, *, have: int, need: int) -> None:
-        super().__init__(message)
-        self.code = code
-        """short-batch, long-batch, top-up or batch-size."""
+        super().__init__(code, message)
         self.have = have
         self.need = need
 
 
-class BatchHeld(TaskError):
-    """A batch is not published; the message says why."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        """noise-missing, group-short, implausible, result-lost or key-destroyed."""
+class BatchHeld(_CodedError):
+    """A batch is not published, and the message says why: noise-missing, group-short, implausible,
+    result-lost or key-destroyed."""
 
 
 class StateLost(TaskError):

@@ -9,11 +9,11 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from shuffledp.documents.files import private, sync
+from shuffledp.documents.files import sync, write_whole
 from shuffledp.documents.json_text import read_json_file
 from shuffledp.documents.schema import HASH_TEXT, Record, Whole
 from shuffledp.errors import ParameterError
@@ -128,15 +128,21 @@ class KeyFolder:
         return key
 
     def destroy(self, key_id: int) -> None:
-        """Erases the key: what was encrypted for it can never be opened again.
+        """Erases the key: what was encrypted for it can never be opened again. It can be repeated
+        after a crash.
 
         Ensures: its bytes are overwritten in place, and that is on disk, before the file is
-        renamed. (A copy-on-write file system or a backup may keep older copies.)
+        renamed; so are those that a killed `write` has left. (A copy-on-write file system or a
+        backup may keep older copies.)
         """
-        self.known(key_id)
         file = self._file(key_id)
-        with open(file, "r+b") as old:
-            _overwrite(old)
+        if not file.exists():
+            raise self._unknown(key_id)
+        left = (*self.path.glob(f"key-{key_id}.old"), *self.path.glob(f".key-{key_id}.json.*"))
+        for copy in (*left, file):
+            _overwrite(copy)
+        for copy in left:
+            copy.unlink()
         file.rename(file.with_suffix(".destroyed"))  # its number is never used again
         sync(self.path)
 
@@ -152,30 +158,26 @@ class KeyFolder:
             "noise_secret": key.noise_secret.hex(),
         }
         file = self._file(key.key_id)
-        part = file.with_suffix(".part")
-        with open(part, "w", opener=private, encoding="utf-8") as out:
-            json.dump(data, out)
-            out.flush()
-            os.fsync(out.fileno())
-        if not file.exists():
-            part.replace(file)
-            sync(self.path)
-            return
         old = file.with_suffix(".old")  # the secret must not survive in the old file
+        if old.exists() and not old.samefile(file):  # of a write that was killed
+            _overwrite(old)
         old.unlink(missing_ok=True)
-        os.link(file, old)
-        part.replace(file)
-        sync(self.path)
-        with open(old, "r+b") as left:
-            _overwrite(left)
-        old.unlink()
+        if file.exists():
+            os.link(file, old)
+        write_whole(file, json.dumps(data), durable=True, secret=True)
+        if old.exists():
+            _overwrite(old)
+            old.unlink()
 
     def known(self, key_id: int) -> PrivateKey:
         """The key of this number; raises `TaskError` if there is none."""
         key = next((key for key in self.all() if key.key_id == key_id), None)
         if key is None:
-            raise TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")
+            raise self._unknown(key_id)
         return key
+
+    def _unknown(self, key_id: int) -> TaskError:
+        return TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")
 
     @staticmethod
     def _number(file: Path) -> int:
@@ -206,10 +208,8 @@ class KeyFolder:
             ) from None
 
 
-def _overwrite(file: BinaryIO) -> None:
+def _overwrite(path: Path) -> None:
     """Replaces a file's bytes by zeros in place, durably."""
-    size = os.fstat(file.fileno()).st_size
-    file.seek(0)
-    file.write(bytes(size))
-    file.flush()
-    os.fsync(file.fileno())
+    with open(path, "r+b", buffering=0) as file:
+        file.write(bytes(path.stat().st_size))
+        os.fsync(file.fileno())

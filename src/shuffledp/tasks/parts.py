@@ -18,6 +18,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,6 +54,11 @@ class PartFacts:
     rows: int
     sha256: bytes
 
+    @classmethod
+    def of(cls, data: bytes) -> PartFacts:
+        """The facts about a part with these messages."""
+        return cls(len(data) // MESSAGE_BYTES, hashlib.sha256(data).digest())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
@@ -81,7 +87,7 @@ class Manifest:
         }
         return json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """The digest of the batch."""
         return hashlib.sha256(self.to_bytes()).digest()
@@ -154,7 +160,7 @@ def open_part(sealed: bytes, secret: bytes, batch_id: bytes, number: int) -> byt
 
 def check_part(data: bytes, facts: PartFacts) -> None:
     """Raises `TaskError` unless these are the messages that the manifest says."""
-    if len(data) != facts.rows * MESSAGE_BYTES or hashlib.sha256(data).digest() != facts.sha256:
+    if len(data) % MESSAGE_BYTES or PartFacts.of(data) != facts:
         raise TaskError("A part is not the one in its manifest; deliver it again.")
 
 

@@ -130,16 +130,12 @@ class ReplayMemory:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._batches = 0
+        self.batches = 0
+        """How many batches are remembered."""
         self._runs: list[Run] = []
         self._merged: list[str] = []
         """Runs that were merged into another one but may not be deleted yet."""
         self._read()
-
-    @property
-    def batches(self) -> int:
-        """How many batches are remembered."""
-        return self._batches
 
     def run_of(self, batch: str) -> Path:
         """Where the run of a batch is written, before `add` makes it count."""
@@ -176,7 +172,7 @@ class ReplayMemory:
             file = self.run_of(batch)
             size = file.stat().st_size
             self._runs.append(Run(file.name, size // KEPT_KEY_BYTES, 0))
-            self._batches += 1
+            self.batches += 1
             inputs = self._merge_where_many()
             self._write()
             self._delete(inputs)
@@ -186,7 +182,7 @@ class ReplayMemory:
         gone: list[str] = []
         level = 0
         while len(same := [run for run in self._runs if run.level == level]) >= MERGED_RUNS:
-            name = f"merged-{level + 1}-{self._batches}{RUN_ENDING}"
+            name = f"merged-{level + 1}-{self.batches}{RUN_ENDING}"
             entries = merge_runs([self.folder / run.name for run in same], self.folder / name)
             gone += [run.name for run in same]
             self._runs = [run for run in self._runs if run.level != level]
@@ -207,7 +203,7 @@ class ReplayMemory:
             data = json.loads(file.read_text(encoding="utf-8"))
             if data["format"] != MEMORY_FORMAT:
                 raise ValueError
-            self._batches = int(data["batches"])
+            self.batches = int(data["batches"])
             self._runs = [Run(**run) for run in data["runs"]]
             self._merged = list(data["merged"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -220,7 +216,7 @@ class ReplayMemory:
     def _write(self) -> None:
         data = {
             "format": MEMORY_FORMAT,
-            "batches": self._batches,
+            "batches": self.batches,
             "runs": [asdict(run) for run in self._runs],
             "merged": self._merged,
         }

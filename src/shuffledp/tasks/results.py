@@ -98,8 +98,9 @@ class OpenedBatch:
         """The batch for `Protocol.release`: as if the missing users had reported, too."""
         return replace(self.tally.report(self.noise_shares), absent=self.absent)
 
-    def to_release(self, task: Task, noise: Callable[[], Entropy]) -> ReportToRelease:
-        """The batch with the noise that the task asks the analyzer to add, drawn from `noise`.
+    def to_release(self, task: Task, noise: Callable[[], Entropy]) -> Report:
+        """The batch with the noise that the task asks the analyzer to add, drawn from `noise`. Its
+        `absent` counts the shares of noise that shuffler and analyzer added.
 
         Ensures: with publish_noise full, the noise of the certified users is in it even if no user
         added any, so it is ε-DP against everyone who sees neither the batch itself nor the bits of
@@ -108,7 +109,7 @@ class OpenedBatch:
         report, shares = self.report(), task.publish_shares
         if shares:
             report += task.protocol.top_up(shares, noise())
-        return ReportToRelease(report)
+        return report
 
     def noise_bits(self, task: Task, key: PrivateKey) -> Entropy:
         """The bits of this batch's publish noise, derived from a secret beside the report key.
@@ -128,40 +129,24 @@ class OpenedBatch:
         return SecretEntropy(derived.derive(key.noise_secret))
 
 
-class ReportToRelease(NamedTuple):
-    """The released batch, from which everything published is computed."""
-
-    report: Report
-    """Its `absent` counts the shares of noise that shuffler and analyzer added."""
-
-    def anomaly(self, protocol: Protocol[Result]) -> float:
-        """How implausible it is, in standard deviations.
-
-        Ensures: it depends on users' values through the released report alone, which is ε-DP (with
-        publish noise: the sums with all noise in them), and on public numbers. So to publish it, or
-        a mark that follows from it, is post-processing and costs no ε.
-        """
-        return round(protocol.anomaly(self.report), 3)
-
-
 def implausible(anomaly: float) -> bool:
     """Whether a batch with this anomaly is implausible."""
     return abs(anomaly) > IMPLAUSIBLE_DEVIATIONS
 
 
-def published(
-    task: Task, batch: OpenedBatch, released: ReportToRelease, result: Result
-) -> dict[str, Any]:
+def published(task: Task, batch: OpenedBatch, released: Report, result: Result) -> dict[str, Any]:
     """What is published for a batch, as JSON: the result of those who reported, with the
     certificate, what was dropped, and how implausible the messages are.
 
     Requires: the batch was released; `result` is the analysis of `released`, with the certificate.
-    Ensures: nothing that is published depends on honest users' values except through `released`;
-    the number of dummies, which would reveal the number of all other messages, is not published.
+    Ensures: nothing that is published depends on honest users' values except through `released`,
+    which is ε-DP (with publish noise: the sums with all noise in them). So the anomaly and the mark
+    that follows from it are post-processing and cost no ε. The number of dummies, which would
+    reveal the number of all other messages, is not published.
     """
     protocol = task.protocol
-    shown = of_reports(protocol, result, released.report.absent, batch.reports)
-    anomaly = released.anomaly(protocol)
+    shown = of_reports(protocol, result, released.absent, batch.reports)
+    anomaly = round(protocol.anomaly(released), 3)
     return {
         "task": task.id.hex(),
         "name": task.name,
@@ -332,7 +317,7 @@ def draw_result(
     check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
     released = batch.to_release(task, noise)
     what, proof = ledger_line(task, batch.id), task.certificate
-    result = publish(protocol, released.report, confidence=confidence, what=what, certificate=proof)
+    result = publish(protocol, released, confidence=confidence, what=what, certificate=proof)
     return published(task, batch, released, result)
 
 

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from shuffledp.service.analyzer import operations
-from shuffledp.service.analyzer.care import AnalyzerCare, AnalyzerRetention
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import (
@@ -21,18 +20,21 @@ from shuffledp.service.analyzer.receiving import (
     check_delivery,
     read_manifest,
 )
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.analyzer.retention import AnalyzerRetention
 from shuffledp.service.analyzer.series import SeriesResults, take_place
-from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
+from shuffledp.service.analyzer.store import (
+    ANALYZER_SCHEMA,
+    AnalyzerStore,
+    StoredBatch,
+    published_results,
+)
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.http.access import require
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.bodies import given_reason
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Levels
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.store.database import Transaction
@@ -69,12 +71,15 @@ class Analyzer(Role):
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = AnalyzerStore(self.database, self.clock)
         self.log.open(self.database, self.signing)
-        self.series.open(self.tasks, self._results_of)
+        self.series.open(self.tasks, self.store)
         self.tasks.admit = self._admit
         self.inbox = Inbox(self.config)
         self.receiving = Receiving(self.inbox, self.store)
         await self.receiving.sweep()
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics, self.inbox)
+        self.retention = AnalyzerRetention(
+            self.config, self.database, self.tasks, self.publishing.budget, self.clock
+        )
         return [self.publishing.run()]
 
     async def stop(self) -> None:
@@ -82,15 +87,8 @@ class Analyzer(Role):
         await super().stop()
         self.publishing.close()
 
-    def care(self) -> TaskCare:
-        return AnalyzerCare(self.database, self.clock)
-
-    def retention(self) -> Retention:
-        budget = self.publishing.budget
-        return AnalyzerRetention(self.config, self.database, self.tasks, budget, self.clock)
-
     async def measure(self) -> None:
-        states = Counter(batch.state for batch in await self.store.batches())
+        states = Counter(await self.store.states())
         self.metrics.level("unfinished_batches", states["received"] + states["counted"])
         self.metrics.level("held_batches", states["held"])
         self.metrics.level("failing_batches", len(self.publishing.failing))
@@ -189,7 +187,7 @@ class Analyzer(Role):
     def _check_openable(self, task: Task) -> None:
         """Refuses a delivery while its key's file is missing. A batch for a destroyed key is
         accepted and then held: refusing it would make the shuffler retry forever."""
-        if self.publishing.key_of(task) is None and not self.keys.destroyed(task.key.key_id):
+        if self.keys.holds(task.key) is None and not self.keys.destroyed(task.key.key_id):
             raise Problem(
                 503,
                 "key-missing",
@@ -218,11 +216,6 @@ class Analyzer(Role):
         self.publishing.arrived.set()
         return JSONResponse({"lines": written})
 
-    async def _results_of(self, entry: RegisteredTask) -> tuple[list[dict[str, Any]], int]:
-        """What was published for a task, and how many results were forgotten."""
-        batches = await self.store.batches(entry.number)
-        return _published(batches), sum(batch.forgotten for batch in batches)
-
     async def answer_results(self, request: Request) -> Response:
         """All results that were published for a task, as JSON."""
         entry = self.tasks.find(request.path_params["task"])
@@ -231,7 +224,7 @@ class Analyzer(Role):
             {
                 "task": entry.task.id.hex(),
                 "name": entry.task.name,
-                "results": _published(batches),
+                "results": published_results(batches),
                 "unpublished": [
                     self._facts(batch) for batch in batches if batch.state != "published"
                 ],
@@ -242,14 +235,14 @@ class Analyzer(Role):
     async def answer_csv(self, request: Request) -> Response:
         """All results that were published for a task, as CSV."""
         entry = self.tasks.find(request.path_params["task"])
-        results = _published(await self.store.batches(entry.number))
+        results, _ = await self.store.published(entry.number)
         return PlainTextResponse(results_csv(results), media_type="text/csv")
 
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         batches = await self.store.batches(entry.number)
         return {
             "batches": [self._facts(batch) for batch in batches],
-            "results": _published(batches),
+            "results": published_results(batches),
         }
 
     async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
@@ -266,10 +259,3 @@ class Analyzer(Role):
             "problem": self.publishing.failing.get(batch.id, ""),
             "reason": batch.reason or "",
         }
-
-
-def _published(batches: list[StoredBatch]) -> list[dict[str, Any]]:
-    """The results of published batches."""
-    return [
-        batch.published for batch in batches if batch.state == "published" and not batch.forgotten
-    ]

@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from shuffledp.errors import LedgerBroken, ParameterError, ShuffleDPError
 from shuffledp.release.ledger import START, Entry, Ledger, ledger_time
@@ -15,14 +13,14 @@ from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.tasks.errors import StateLost
-from shuffledp.tasks.results import ledger_line, without_certificate
+from shuffledp.tasks.results import ledger_line
 
 
 class Budget:
     """The configured ledger, which is created at the first release and never silently recreated."""
 
     def __init__(self, config: AnalyzerConfig, store: AnalyzerStore, tasks: TaskRegistry) -> None:
-        self._path, self._amount = Path(config.ledger), config.budget
+        self._ledger, self._amount = Ledger(config.ledger, keep=True), config.budget
         self._store, self._tasks = store, tasks
         self._turn = asyncio.Lock()
 
@@ -35,13 +33,12 @@ class Budget:
         """
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()
-            if not self._path.exists():
-                if before.used or lines:
+            if not self._ledger.path.exists():
+                if before.head is not None or lines:
                     raise StateLost(_lost("is missing"))
-                await asyncio.to_thread(Ledger.create, self._path, self._amount)
-            ledger = Ledger(self._path)
+                await asyncio.to_thread(Ledger.create, self._ledger.path, self._amount)
             try:
-                book = await asyncio.to_thread(ledger.read)
+                book = await asyncio.to_thread(self._ledger.read)
             except LedgerBroken:
                 raise StateLost(_lost("was changed by hand", MOVE_IT)) from None
             except ParameterError:
@@ -54,14 +51,14 @@ class Budget:
                 raise StateLost(_lost("was rewritten", MOVE_IT))
             if (book.spent, book.last) != (before.spent, before.head):
                 await self._store.note_ledger(book.spent, book.last)
-            return ledger
+            return self._ledger
 
     async def left(self) -> Fraction | None:
         """The remaining budget; None if there is no ledger."""
-        if not self._path.exists():
+        if not self._ledger.path.exists():
             return None
         try:
-            return await asyncio.to_thread(Ledger(self._path).remaining)
+            return await asyncio.to_thread(self._ledger.remaining)
         except ShuffleDPError:
             return None
 
@@ -71,25 +68,20 @@ class Budget:
             await self._note()
 
     async def _note(self) -> None:
-        book = await asyncio.to_thread(Ledger(self._path).read)
+        book = await asyncio.to_thread(self._ledger.read)
         await self._store.note_ledger(book.spent, book.last)
 
     async def restore(self) -> int:
         """Rewrites every entry that the ledger lacks, after a loss; returns how many."""
         async with self._turn:
             before, lines = await self._store.ledger_facts(), await self._lines()
-            results, now = await self._store.published_results(), ledger_time()
+            results, now = await self._store.results_by_id(), ledger_time()
             missing = [
-                Entry(
-                    epsilon=line.epsilon,
-                    what=what,
-                    when=now,
-                    result=_kept(results.get(line.batch)),
-                )
-                for what, line in lines.items()
+                Entry(epsilon=epsilon, what=what, when=now, result=results.get(batch))
+                for what, (batch, epsilon) in lines.items()
             ]
             added = await asyncio.to_thread(
-                Ledger(self._path).restore, self._amount, missing, before.spent
+                self._ledger.restore, self._amount, missing, before.spent
             )
             await self._note()
             return added
@@ -97,31 +89,20 @@ class Budget:
     async def forget(self, batches: Sequence[tuple[bytes, int]]) -> None:
         """Deletes the results of these batches (id, number of the task) from the ledger."""
         async with self._turn:
-            if self._path.exists():
+            if self._ledger.path.exists():
                 lines = {
                     ledger_line(self._tasks.numbered(number).task, batch)
                     for batch, number in batches
                 }
-                await asyncio.to_thread(Ledger(self._path).forget, lines)
+                await asyncio.to_thread(self._ledger.forget, lines)
 
-    async def _lines(self) -> dict[str, PublishedLine]:
-        """The ledger's entry for every published batch."""
+    async def _lines(self) -> dict[str, tuple[bytes, Fraction]]:
+        """(id, ε) of every published batch, by its line in the ledger."""
         found = {}
         for batch, number in await self._store.published_ids():
             task = self._tasks.numbered(number).task
-            found[ledger_line(task, batch)] = PublishedLine(batch, task.protocol.epsilon)
+            found[ledger_line(task, batch)] = batch, task.protocol.epsilon
         return found
-
-
-class PublishedLine(NamedTuple):
-    """The ledger's entry for a published batch."""
-
-    batch: bytes
-    epsilon: Fraction
-
-
-def _kept(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if result is None else without_certificate(result)
 
 
 BRING_IT = "restore the file, or write its lines again with `shuffledp analyzer restore-ledger`"

@@ -15,7 +15,7 @@ from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.receiving import Inbox
 from shuffledp.service.analyzer.spark_opening import SparkOpening
-from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
+from shuffledp.service.analyzer.store import UNFINISHED, AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Metrics
@@ -79,43 +79,48 @@ class Publishing:
             self.arrived.clear()
             try:
                 for batch in await self._store.unfinished():
-                    await self._advance(batch)
+                    await self._advance(batch.id)
             except StorageUnavailable:
                 log("store unavailable", level="error")
                 self.failing[b""] = "store"
             else:
                 self.failing.pop(b"", None)
 
-    async def _advance(self, batch: StoredBatch) -> None:
-        """Takes a batch through its remaining states. If it must not be published it is held, with
-        the reason; if anything else fails, the reason is shown and the batch is retried later."""
-        task = self._tasks.numbered(batch.task).task
-        self._working = batch.id
+    async def _advance(self, batch_id: bytes) -> None:
+        """Takes a batch through its remaining states, unless it was discarded. If anything fails,
+        the reason is shown and the batch is retried later."""
+        self._working = batch_id  # from here on it is not discarded
         try:
-            if batch.state == "received":
-                await self._count(batch, task)
-            await self._publish(batch, task)
-            self.failing.pop(batch.id, None)
+            batch = await self._store.find(batch_id)
+            if batch is not None and batch.state in UNFINISHED:
+                await self._finish(batch, self._tasks.numbered(batch.task).task)
+            self.failing.pop(batch_id, None)
         except StorageUnavailable:
             raise
-        except BatchHeld as held:
-            await self._hold(batch, held)
         except Exception as error:
             reason = _in_words(error)
-            if self.failing.get(batch.id) != reason:
-                log("batch waits", level="warning", batch=batch.id.hex(), reason=reason)
-            self.failing[batch.id] = reason
+            if self.failing.get(batch_id) != reason:
+                log("batch waits", level="warning", batch=batch_id.hex(), reason=reason)
+            self.failing[batch_id] = reason
             if isinstance(error, BrokenProcessPool):
                 self._pool = worker_pool(self._config.workers)
         finally:
             self._working = None
 
+    async def _finish(self, batch: StoredBatch, task: Task) -> None:
+        """Publishes a batch; one that must not be published is held, with the reason."""
+        try:
+            if batch.state == "received":
+                await self._count(batch, task)
+            await self._publish(batch, task)
+        except BatchHeld as held:
+            await self._hold(batch, held)
+
     async def _hold(self, batch: StoredBatch, held: BatchHeld) -> None:
         if held.code == "implausible":  # it was charged
             await self.budget.note()
-        await self._store.hold(batch, str(held))
         await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
-        self.failing.pop(batch.id, None)
+        await self._store.hold(batch, str(held))
         self._metrics.count("batches", state="held")
         log(
             "batch held",
@@ -145,7 +150,7 @@ class Publishing:
     def _needed_key(self, task: Task) -> PrivateKey:
         """The private key of a task, which opens its batches and gives them their publish noise;
         raises `BatchHeld` if it was destroyed, `StateLost` if its file is missing."""
-        key = self.key_of(task)
+        key = self._keys.holds(task.key)
         if key is not None:
             return key
         if self._keys.destroyed(task.key.key_id):
@@ -215,10 +220,6 @@ class Publishing:
         await self.budget.note()
         await self._store.publish(batch, result)
         self.note(batch.id, batch.state, batch.reports)
-
-    def key_of(self, task: Task) -> PrivateKey | None:
-        """The private key of a task; None if it was destroyed or differs."""
-        return self._keys.holds(task.key)
 
     def note(self, batch_id: bytes, state: str, reports: int) -> None:
         """Counts and logs that a batch has reached a state."""

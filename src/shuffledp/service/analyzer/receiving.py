@@ -128,8 +128,14 @@ class Inbox:
         folder = self.folder(batch_id, digest)
         manifest = self._known_manifest(batch_id, digest)
         for number, facts in enumerate(manifest.parts):
-            data = self._read(folder, manifest, number)
-            check_part(data, facts)
+            try:
+                data = self._read(folder, manifest, number)
+                check_part(data, facts)
+            except (FileNotFoundError, TaskError):
+                raise StateLost(
+                    "A part of this batch is missing or damaged in the spool; bring it back, or "
+                    "discard the batch."
+                ) from None
             yield data
 
     def where(self, batch_id: bytes, digest: bytes) -> tuple[Manifest, str, bytes | None]:

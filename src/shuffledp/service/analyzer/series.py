@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
@@ -10,6 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from shuffledp.numbers.exact import show
 from shuffledp.service.analyzer import operations
+from shuffledp.service.analyzer.store import AnalyzerStore
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.page import PAGE_HEADERS
 from shuffledp.service.http.problems import Problem
@@ -18,9 +18,6 @@ from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.results import series_csv
 from shuffledp.tasks.task import Task
-
-Results = Callable[[RegisteredTask], Awaitable[tuple[list[dict[str, Any]], int]]]
-"""The published results of a task, and how many were forgotten because they are old."""
 
 
 async def take_place(transaction: Transaction, task: Task) -> None:
@@ -41,14 +38,15 @@ async def take_place(transaction: Transaction, task: Task) -> None:
 class SeriesResults:
     """The routes of series."""
 
+    _tasks: TaskRegistry
+    _store: AnalyzerStore
+
     def __init__(self, confidence: float) -> None:
         self._confidence = confidence
-        self._tasks: TaskRegistry
-        self._results: Results
 
-    def open(self, tasks: TaskRegistry, results: Results) -> None:
-        """Sets the registered tasks and the source of their results."""
-        self._tasks, self._results = tasks, results
+    def open(self, tasks: TaskRegistry, store: AnalyzerStore) -> None:
+        """Sets the registered tasks and the store of their results."""
+        self._tasks, self._store = tasks, store
 
     def routes(self) -> list[Served]:
         """The public routes."""
@@ -104,7 +102,7 @@ class SeriesResults:
         }
 
     async def _member(self, place: int, entry: RegisteredTask) -> dict[str, Any]:
-        results, forgotten = await self._results(entry)
+        results, forgotten = await self._store.published(entry.number)
         return {
             "place": place,
             "task": entry.task.id.hex(),

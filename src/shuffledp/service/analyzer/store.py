@@ -5,35 +5,44 @@ received → counted → published
 
 The tally of a batch has no publish noise in it. It is deleted in the step that publishes, holds or
 discards the batch.
+
+`batches.published_at` is when a batch's result was published, in seconds since 1970 (0: never).
+`series` says which task has which place in a series. `task_log` is the public log of tasks. Nothing
+is ever deleted from these two.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.store.schema import TASKS_TABLE, Schema
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.opening import Tally
-from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.results import OpenedBatch, without_certificate
 from shuffledp.tasks.wire import BatchHeader
 
-BATCH_COLUMNS = (
-    "id",
-    "task",
-    "number",
-    "state",
-    "digest",
-    "reports",
-    "top_up_messages",
-    "noise_shares",
-    "tally",
-    "result",
-    "reason",
-)
-UNFINISHED = "('received', 'counted')"
+TABLES = """
+    CREATE TABLE task_log (place BIGINT PRIMARY KEY, task {BYTES} NOT NULL UNIQUE,
+        entry {BYTES} NOT NULL
+    );
+    CREATE TABLE batches (
+        id {BYTES} PRIMARY KEY, task BIGINT NOT NULL, number BIGINT NOT NULL,
+        state TEXT NOT NULL, digest {BYTES} NOT NULL, reports BIGINT NOT NULL,
+        top_up_messages BIGINT NOT NULL, noise_shares BIGINT NOT NULL, tally TEXT, result TEXT,
+        reason TEXT, remembered BIGINT, published_at BIGINT NOT NULL DEFAULT 0
+    );
+    CREATE INDEX batches_of_task ON batches (task, number);
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE series (
+        series {BYTES}, place BIGINT, task {BYTES} NOT NULL, PRIMARY KEY (series, place)
+    )
+"""
+ANALYZER_SCHEMA = Schema("analyzer", (TASKS_TABLE + TABLES,))
+UNFINISHED = ("received", "counted")
 """States in which the analyzer continues automatically."""
 LEDGER_SPENT, LEDGER_HEAD = "ledger spent", "ledger head"
 """What the ledger had spent, and the hash of its newest entry, when it was last checked."""
@@ -45,7 +54,6 @@ class LedgerFacts(NamedTuple):
     spent: Fraction = Fraction(0)
     head: str | None = None
     """The hash of its newest line; None if no ledger was used yet."""
-    used: bool = False
 
 
 @dataclass(kw_only=True)
@@ -89,6 +97,16 @@ class StoredBatch:
         return found
 
 
+BATCH_COLUMNS = [field.name for field in fields(StoredBatch)]
+
+
+def published_results(batches: list[StoredBatch]) -> list[dict[str, Any]]:
+    """The results of published batches, without forgotten ones."""
+    return [
+        batch.published for batch in batches if batch.state == "published" and not batch.forgotten
+    ]
+
+
 class AnalyzerStore:
     """Batches in a database."""
 
@@ -100,10 +118,10 @@ class AnalyzerStore:
         rows = await self._select("WHERE id=$1", batch)
         return rows[0] if rows else None
 
-    async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
-        """Stores a batch whose parts will follow; False if its id exists."""
+    async def receive(self, header: BatchHeader, task: int, digest: bytes) -> None:
+        """Stores a batch whose parts will follow."""
 
-        async def store(transaction: Transaction) -> bool:
+        async def store(transaction: Transaction) -> None:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
             row = (
                 header.batch_id,
@@ -116,9 +134,9 @@ class AnalyzerStore:
                 header.noise_shares,
             )
             columns = BATCH_COLUMNS[: len(row)]
-            return bool(await transaction.insert("batches", columns, [row]))
+            await transaction.insert("batches", columns, [row])
 
-        return await self._database.run(store)
+        await self._database.run(store)
 
     async def replace(self, header: BatchHeader, digest: bytes) -> None:
         """Stores another manifest of a batch that is not complete."""
@@ -151,6 +169,16 @@ class AnalyzerStore:
             return await self._select("")
         return await self._select("WHERE task=$1", task)
 
+    async def states(self) -> dict[str, int]:
+        """How many batches are in each state."""
+        rows = await self._database.rows("SELECT state, COUNT(*) FROM batches GROUP BY state")
+        return {state: int(count) for state, count in rows}
+
+    async def published(self, task: int) -> tuple[list[dict[str, Any]], int]:
+        """The published results of a task, and how many were forgotten because of their age."""
+        batches = await self.batches(task)
+        return published_results(batches), sum(batch.forgotten for batch in batches)
+
     async def unfinished(self) -> list[StoredBatch]:
         """The batches that wait to be counted or published."""
         return await self._select(f"WHERE state IN {UNFINISHED}")
@@ -160,12 +188,13 @@ class AnalyzerStore:
         rows = await self._database.rows("SELECT id, task FROM batches WHERE state='published'")
         return [(bytes(row[0]), int(row[1])) for row in rows]
 
-    async def published_results(self) -> dict[bytes, dict[str, Any]]:
-        """The results of the published batches, by their ids; without those that were deleted."""
+    async def results_by_id(self) -> dict[bytes, dict[str, Any]]:
+        """The results of the published batches as the ledger keeps them, by the batches' ids;
+        without those that were deleted."""
         rows = await self._database.rows(
             "SELECT id, result FROM batches WHERE state='published' AND result IS NOT NULL"
         )
-        return {bytes(batch): json.loads(result) for batch, result in rows}
+        return {bytes(batch): without_certificate(json.loads(result)) for batch, result in rows}
 
     async def remembered(self) -> dict[int, int]:
         """For each task, of how many batches the messages must be in the replay memory."""
@@ -185,7 +214,7 @@ class AnalyzerStore:
         found: dict[str, str] = {row[0]: row[1] for row in rows}
         if LEDGER_SPENT not in found:
             return LedgerFacts()
-        return LedgerFacts(Fraction(found[LEDGER_SPENT]), found.get(LEDGER_HEAD), used=True)
+        return LedgerFacts(Fraction(found[LEDGER_SPENT]), found[LEDGER_HEAD])
 
     async def note_ledger(self, spent: Fraction, head: str) -> None:
         """Stores what the ledger has spent, and the hash of its newest entry."""

@@ -7,7 +7,6 @@ kept, so that it can never be registered again).
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -19,36 +18,12 @@ from shuffledp.service.http.bodies import read_json_body
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
-from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.clock import CLOCK_SECONDS
 
 if TYPE_CHECKING:
     from shuffledp.service.http.role import Role
 
 MOST_ARCHIVE_BYTES = 1024
-
-
-class TaskCare(ABC):
-    """What a role does before a task is archived or deleted; without reports, batches and other
-    stores there is nothing to do but `forget`."""
-
-    async def waiting(self, entry: RegisteredTask) -> int:
-        """How many reports of a task wait, or batches may still come."""
-        return 0
-
-    async def unfinished(self, entry: RegisteredTask) -> int:
-        """How many batches of a task are being worked on."""
-        return 0
-
-    async def give_up(self, entry: RegisteredTask) -> None:  # noqa: B027
-        """Destroys what waits for a task."""
-
-    async def clear(self, entry: RegisteredTask) -> None:  # noqa: B027
-        """Deletes what other stores have about a task."""
-
-    @abstractmethod
-    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
-        """Deletes everything that is stored about a task."""
 
 
 class Administration:
@@ -65,14 +40,14 @@ class Administration:
         """All tasks with their states, including archived ones."""
         require(request, self._operator, "operator")
         await self._tasks.refresh()
-        facts = [await self._facts(entry) for entry in self._tasks.by_id.values()]
+        facts = [await self._facts(entry) for entry in list(self._tasks.by_id.values())]
         return JSONResponse({"tasks": facts})
 
     async def _facts(self, entry: RegisteredTask) -> dict[str, Any]:
         waiting = unfinished = None
         with contextlib.suppress(Problem, StorageUnavailable):  # the task's store is away
-            waiting = await self._role.care().waiting(entry)
-            unfinished = await self._role.care().unfinished(entry)
+            waiting = await self._role.retention.waiting(entry)
+            unfinished = await self._role.retention.unfinished(entry)
         return {
             "task": entry.task.id.hex(),
             "name": entry.task.name,
@@ -95,25 +70,25 @@ class Administration:
 
     async def archive(self, entry: RegisteredTask, *, discard: bool) -> None:
         """Archives a task; with `discard`, discards what waits for it."""
-        care, now = self._role.care(), self._role.clock()
+        retention, now = self._role.retention, self._role.clock()
         expired = now >= entry.task.expires + CLOCK_SECONDS
         if entry.state == "open" and not expired and not discard:
             raise Problem(
                 409, "task-open", "This task still takes reports; close it first, or use discard."
             )
         await self._tasks.close(entry)
-        if await care.waiting(entry) and not discard:
+        if await retention.waiting(entry) and not discard:
             raise Problem(
                 409,
                 "task-waiting",
                 "Some reports are not in a batch yet, or batches may still arrive; wait for them, "
                 "or use discard.",
             )
-        if await care.unfinished(entry):
+        if await retention.unfinished(entry):
             raise Problem(
                 409, "task-busy", "A batch of this task is being worked on; try again later."
             )
-        await care.give_up(entry)
+        await retention.give_up(entry)
         await self._tasks.move(entry, "archived")
         log("task archived", task=entry.task.id.hex())
 
@@ -123,9 +98,9 @@ class Administration:
         entry = await self._tasks.lookup(request.path_params["task"], fresh=True)
         if entry.state != "archived":
             raise Problem(409, "task-not-archived", "Archive the task before you delete it.")
-        care = self._role.care()
-        await care.clear(entry)
-        await self._tasks.delete(entry, lambda transaction: care.forget(transaction, entry))
+        retention = self._role.retention
+        await retention.clear(entry)
+        await self._tasks.delete(entry, lambda transaction: retention.forget(transaction, entry))
         log("task deleted", task=entry.task.id.hex())
         return JSONResponse({"task": entry.task.id.hex(), "state": "deleted"})
 

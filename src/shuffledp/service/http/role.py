@@ -19,7 +19,7 @@ from shuffledp.numbers.exact import show
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.http import operations
 from shuffledp.service.http.access import carries, require
-from shuffledp.service.http.administration import Administration, TaskCare
+from shuffledp.service.http.administration import Administration
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import Connections, watched, with_short_heads
 from shuffledp.service.http.logs import log, plain_reason
@@ -31,6 +31,7 @@ from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
+from shuffledp.service.repeating import every
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
 from shuffledp.service.store.schema import Schema
@@ -43,6 +44,7 @@ LEVELS = (
     Levels("spool_free_bytes", "Free space on the disk of the spool folder"),
     Levels("open_tasks", "Tasks that are neither closed nor archived"),
 )
+RETENTION_SECONDS = 3600.0
 LEAST_FREE_BYTES = 16 << 20
 """With less free space on the disk of its spool folder, a server is not ready."""
 
@@ -60,6 +62,8 @@ class Role(ABC):
     """What /metrics shows of this role."""
     database: Database
     tasks: TaskRegistry
+    retention: Retention
+    """What this role deletes."""
     signs: ClassVar[bool] = True
     """Whether this server signs tasks, and has a key for that."""
     signing: SigningKey
@@ -82,7 +86,8 @@ class Role(ABC):
 
     @abstractmethod
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        """Prepares the role once its store is open, and returns its background work."""
+        """Prepares the role once its store is open, sets `retention`, and returns the background
+        work."""
 
     @abstractmethod
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
@@ -92,14 +97,6 @@ class Role(ABC):
     async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
         """The same for the public: without exact counts that change with single reports or
         tokens."""
-
-    @abstractmethod
-    def care(self) -> TaskCare:
-        """What this role does before a task is archived or deleted."""
-
-    @abstractmethod
-    def retention(self) -> Retention:
-        """What this role deletes by age."""
 
     @abstractmethod
     async def measure(self) -> None:
@@ -126,7 +123,8 @@ class Role(ABC):
                 self.signing = self._signing_key()
             own = await self.prepare()
             sweeps = (self.connections.sweep(), self.operators_connections.sweep())
-            work = [*own, *sweeps, self.retention().run()]
+            deleting = every(RETENTION_SECONDS, self.retention.once, "retention failed")
+            work = [*own, *sweeps, deleting]
             self._work = [asyncio.create_task(one) for one in work]
         except BaseException:
             await self.database.close()

@@ -11,13 +11,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.service.http.access import bearer, require
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.bodies import read_body, read_json_body
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.issuer import operations
@@ -27,7 +25,6 @@ from shuffledp.service.issuer.issuing import Issuing
 from shuffledp.service.issuer.operations import MOST_TOKENS
 from shuffledp.service.issuer.store import (
     ISSUER_SCHEMA,
-    IssuerDeletion,
     IssuerRetention,
     IssuerStore,
     Verdict,
@@ -59,6 +56,7 @@ class Issuer(Role):
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = IssuerStore(self.database)
+        self.retention = IssuerRetention(self.store, self.tasks, self.clock)
         self.attestation = AttestationCommand(
             self.config.attest, self.config.attest_seconds, self.config.keys
         )
@@ -70,12 +68,6 @@ class Issuer(Role):
     async def stop(self) -> None:
         await super().stop()
         self.issuing.close()
-
-    def care(self) -> TaskCare:
-        return IssuerDeletion()
-
-    def retention(self) -> Retention:
-        return IssuerRetention(self.store, self.tasks, self.clock)
 
     async def measure(self) -> None:
         """The issuer has no levels to measure."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Database, Row, Transaction
@@ -172,20 +171,16 @@ async def _counted(transaction: Transaction, task: int) -> tuple[int, bool]:
     return int(rows[0][0]), bool(rows[0][1])
 
 
-class IssuerDeletion(TaskCare):
-    """The issuer's part of archiving and deleting tasks: it has no reports or batches."""
-
-    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
-        for table in ("issued", "issuing"):
-            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
-
-
 class IssuerRetention(Retention):
-    """Deletes who had tokens of a task once the task is over."""
+    """The issuer has no reports or batches. It deletes who had tokens of a task once it is over."""
 
     def __init__(self, store: IssuerStore, tasks: TaskRegistry, clock: Clock) -> None:
         super().__init__(clock)
         self._store, self._tasks = store, tasks
+
+    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
+        for table in ("issued", "issuing"):
+            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
 
     async def once(self) -> None:
         for entry in list(self._tasks.by_id.values()):

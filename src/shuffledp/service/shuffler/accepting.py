@@ -20,13 +20,14 @@ from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict, spending
 from shuffledp.service.shuffler.filling import Filling, Part
-from shuffledp.service.shuffler.report_keys import KeyDestroyed, ReportKeys
+from shuffledp.service.shuffler.report_keys import BatchKey, KeyDestroyed, ReportKeys
 from shuffledp.service.shuffler.watch import Watch, WentBack
 from shuffledp.service.store.database import Database, Row, Rows, Transaction, Work
 from shuffledp.tasks.clock import Clock
 
 MOST_TRIES = 100
 """How often arrivals are checked again because other processes were faster."""
+STORED = (Verdict.DUPLICATE, Verdict.REPORT_DIFFERS)
 Reached = tuple[RegisteredTask, Filling]
 """A task, and its progress after a store."""
 
@@ -87,22 +88,6 @@ async def look(transaction: Transaction, arrivals: Sequence[Arrival], number: in
         if rows:
             known.discard(token)
     return Found(checksums, known)
-
-
-def presumed(arrivals: Sequence[Arrival]) -> Found | None:
-    """What the store says about arrivals in the usual case: nothing is stored yet, and all tokens
-    are enrolled. None if the statement that stores them could not check that."""
-    if any(one.scope == ALL_TASKS for one in arrivals):
-        return None
-    return Found({}, {one.token for one in arrivals if not one.proved})
-
-
-class Expected(NamedTuple):
-    """What must hold of the store in the statement that stores reports."""
-
-    known: int
-    tokens: list[bytes]
-    incarnation: str
 
 
 class Accepting:
@@ -200,45 +185,74 @@ class Accepting:
     ) -> list[Verdict]:
         entry = self._entry(arrivals[0].task)
         verdicts: list[Verdict] = []
-        usual = True
+        presume = transaction.dialect == "postgresql"
         for _ in range(MOST_TRIES):
             rest = arrivals[len(verdicts) :]
             if not rest:
                 await self._acknowledge_again(transaction, entry, verdicts, reached)
                 return verdicts
-            state, known = self._guesses.get(entry.number), self._watch.position(entry)
-            incarnation = self._watch.incarnation  # of the tables that are looked at below
-            if state is None:
-                state = await filling.filling(transaction, entry.number)
-                if state is not None and self._watch.doubts(state, known):
-                    raise WentBack
-            refused = self._refused(entry, state)
-            number = state.number if state else 0
-            found = None
-            if usual and refused is None and transaction.dialect == "postgresql":
-                found = presumed(rest)
-            unchecked, usual = found is not None, False
-            if found is None:
-                found = await look(transaction, rest, number)
-            if refused is not None or state is None:
-                new, _ = judge(rest, found, number, len(rest))
-                verdicts += [refused_as(one, refused or Verdict.TASK_CLOSED) for one in new]
-                continue
-            new, good = judge(rest, found, number, state.size - state.reports)
-            if not good:
-                verdicts += new
-                continue
-            part = [rest[at] for at in good]
-            tokens = [one.token for one in part if unchecked and not one.proved]
-            expected = Expected(known, tokens, incarnation)
-            after = await self._store(transaction, entry, state, part, expected)
-            self._guesses.pop(entry.number, None)
-            if after is not None:
-                verdicts += new
-                reached.append((entry, after))
-                if transaction.dialect == "postgresql":
-                    self._guesses[entry.number] = after._replace(size=state.size)
+            verdicts += await self._attempt(transaction, entry, rest, reached, presume=presume)
+            presume = False
         raise StorageUnavailable("Too many reports of this task arrive at once; try again later.")
+
+    async def _attempt(
+        self,
+        transaction: Transaction,
+        entry: RegisteredTask,
+        arrivals: Sequence[Arrival],
+        reached: list[Reached],
+        *,
+        presume: bool,
+    ) -> list[Verdict]:
+        """The verdicts on the first arrivals, of which those that are good are stored; none if
+        others were faster, or if what was presumed does not hold."""
+        state, known = self._guesses.get(entry.number), self._watch.position(entry)
+        incarnation = self._watch.incarnation  # of the tables that are looked at below
+        if state is None:
+            state = await filling.filling(transaction, entry.number)
+            if state is not None and self._watch.doubts(state, known):
+                raise WentBack
+        if state is None or not state.accepting:
+            return await self._refused(transaction, arrivals, state, Verdict.TASK_CLOSED)
+        late = self.late(entry)
+        if late is not None:
+            return await self._refused(transaction, arrivals, state, late)
+        presume = presume and all(one.scope != ALL_TASKS for one in arrivals)
+        if presume:
+            found = Found({}, {one.token for one in arrivals if not one.proved})
+        else:
+            found = await look(transaction, arrivals, state.number)
+        said, positions = judge(arrivals, found, state.number, state.size - state.reports)
+        if not positions:
+            return said
+        good = [arrivals[at] for at in positions]
+        key = await self._key(transaction, entry, state.number)
+        if key is None:
+            return []
+        names: list[Row] = []
+        for one in good:
+            names += ((one.task, one.report, one.checksum), (*spending(one, state.number), 0))
+        part = Part(
+            task=entry.number,
+            number=state.number,
+            batch_id=key.batch_id,
+            names=sorted(names),
+            reports=[(one.report, key.encrypt(one.messages, one.report)) for one in good],
+            known=known,
+            tokens=[one.token for one in good if presume and not one.proved],
+            incarnation=incarnation,
+        )
+        self._guesses.pop(entry.number, None)
+        try:
+            after = await filling.store(transaction, part, int(self._clock()))
+        except KeyTaken:
+            return []
+        if after is None:
+            return []
+        reached.append((entry, after))
+        if transaction.dialect == "postgresql":
+            self._guesses[entry.number] = after._replace(size=state.size)
+        return said
 
     async def _acknowledge_again(
         self,
@@ -254,50 +268,38 @@ class Accepting:
             if state is not None:
                 reached.append((entry, state))
 
-    def _refused(self, entry: RegisteredTask, state: Filling | None) -> Verdict | None:
-        if state is None or not state.accepting:
-            return Verdict.TASK_CLOSED
-        return self.late(entry)
-
-    async def _store(
+    async def _refused(
         self,
         transaction: Transaction,
-        entry: RegisteredTask,
-        state: Filling,
-        good: Sequence[Arrival],
-        expected: Expected,
-    ) -> Filling | None:
-        """Stores reports in the batch that is being filled; None if others were faster."""
+        arrivals: Sequence[Arrival],
+        state: Filling | None,
+        verdict: Verdict,
+    ) -> list[Verdict]:
+        """The verdicts on arrivals of a task that takes no more: retries of what is stored are
+        still acknowledged."""
+        number = 0 if state is None else state.number
+        found = await look(transaction, arrivals, number)
+        said, _ = judge(arrivals, found, number, len(arrivals))
+        return [one if one in STORED else verdict for one in said]
+
+    async def _key(
+        self, transaction: Transaction, entry: RegisteredTask, number: int
+    ) -> BatchKey | None:
+        """The key of a batch; None if the batch was filled and delivered meanwhile."""
         try:
-            key = self._keys.known(entry.task.id, state.number)
-            if key is None and self._database.shared:
-                key = await asyncio.to_thread(self._keys.key, entry.task.id, state.number)
-            elif key is None:  # in the store's thread already
-                key = self._keys.key(entry.task.id, state.number)
+            known = self._keys.known(entry.task.id, number)
+            if known is not None:
+                return known
+            if self._database.shared:
+                return await asyncio.to_thread(self._keys.key, entry.task.id, number)
+            return self._keys.key(entry.task.id, number)  # in the store's thread already
         except KeyDestroyed:
             self._guesses.pop(entry.number, None)
             now = await filling.filling(transaction, entry.number)
-            if now is None or now.number != state.number:
-                return None  # the batch was filled and delivered meanwhile
+            if now is None or now.number != number:
+                return None
             self.suspects.append(entry)
             raise
-        names: list[Row] = []
-        for one in good:
-            names += ((one.task, one.report, one.checksum), (*spending(one, state.number), 0))
-        part = Part(
-            task=entry.number,
-            number=state.number,
-            batch_id=key.batch_id,
-            names=sorted(names),
-            reports=[(one.report, key.encrypt(one.messages, one.report)) for one in good],
-            known=expected.known,
-            tokens=expected.tokens,
-            incarnation=expected.incarnation,
-        )
-        try:
-            return await filling.store(transaction, part, int(self._clock()))
-        except KeyTaken:
-            return None
 
 
 def _by_task(arrivals: Sequence[Arrival]) -> list[list[int]]:
@@ -306,9 +308,3 @@ def _by_task(arrivals: Sequence[Arrival]) -> list[list[int]]:
     for at, arrival in enumerate(arrivals):
         groups.setdefault(arrival.task, []).append(at)
     return list(groups.values())
-
-
-def refused_as(verdict: Verdict, refused: Verdict) -> Verdict:
-    """The verdict on an arrival of a task that takes no more: retries of what is stored are still
-    acknowledged."""
-    return verdict if verdict in (Verdict.DUPLICATE, Verdict.REPORT_DIFFERS) else refused

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
 import httpx2
@@ -13,27 +12,15 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.task import Task
 
-KEY_WATCH_SECONDS = 30.0
 MOST_KEYS_BYTES = 16 << 20
 
 
 class AnalyzerKeys:
     """The states of the analyzer's keys, polled regularly."""
 
-    _analyzer: httpx2.AsyncClient
-
-    def __init__(self) -> None:
-        self._states: dict[PublicKey, str] = {}
-
-    def open(self, analyzer: httpx2.AsyncClient) -> None:
-        """Sets the analyzer's address."""
+    def __init__(self, analyzer: httpx2.AsyncClient) -> None:
         self._analyzer = analyzer
-
-    async def run(self) -> None:
-        """Polls until it is cancelled."""
-        while True:
-            await self.learn()
-            await asyncio.sleep(KEY_WATCH_SECONDS)
+        self._states: dict[PublicKey, str] = {}
 
     async def learn(self) -> None:
         """Asks the analyzer for the states of its keys; if it does not answer, the last known

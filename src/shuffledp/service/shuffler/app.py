@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import httpx2
@@ -16,33 +16,30 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.http.access import require
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.bodies import read_json_body
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
-from shuffledp.service.shuffler import filling, operations, status
+from shuffledp.service.repeating import every
+from shuffledp.service.shuffler import filling, operations, progress
 from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Verdict
-from shuffledp.service.shuffler.care import ShufflerCare, ShufflerRetention
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.delivery import DELIVERY_FIGURES, Delivery
-from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
-from shuffledp.service.shuffler.progress import PROGRESS, Progress
+from shuffledp.service.shuffler.progress import STATUS_FIGURES, Progress
 from shuffledp.service.shuffler.registry import SharedTasks
 from shuffledp.service.shuffler.replicas import Replicas
 from shuffledp.service.shuffler.report_keys import open_keys
+from shuffledp.service.shuffler.retention import ShufflerRetention
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.shuffler.status import STATUS_FIGURES
 from shuffledp.service.shuffler.store import OLDER, ShufflerStore
-from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
+from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Enrolments, Uploads, over
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
 from shuffledp.service.store.database import Transaction
@@ -51,7 +48,7 @@ from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
-BEAT_SECONDS, SUSPECT_SECONDS = 2.0, 0.5
+BEAT_SECONDS = 2.0
 DRAIN_SECONDS = 10.0
 """Seconds to finish waiting uploads when the server stops."""
 
@@ -79,14 +76,13 @@ class Shuffler(Role):
         self.beat: Callable[[], None] = lambda: None
         """Sends a heartbeat to the parent process."""
         self.name_of_replica = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
-        self.analyzer_keys = AnalyzerKeys()
-        self.witness = Witness(config.analyzer_signing_key, config.memory_folder, clock)
-        self.watch = Watch(config.memory_folder, lambda: self.tasks)
+        self.witness = Witness(config, clock)
         self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
         self._checking_keys, self._keys_checked = asyncio.Lock(), ""
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         assert isinstance(self.tasks, SharedTasks)
+        self.watch = Watch(self.config.memory_folder, self.database, self.tasks)
         self.tasks.admit, self.tasks.lost = self._admit, self.watch.remembers
         await asyncio.to_thread(self.watch.open)
         ((identity,),) = await self.database.rows("SELECT identity FROM store WHERE id = 1")
@@ -97,6 +93,7 @@ class Shuffler(Role):
         self.store = ShufflerStore(
             self.database, self.tasks, self.report_keys, self.name_of_replica
         )
+        self.retention = ShufflerRetention(self.config, self.store, self.clock)
         self.accepting = Accepting(
             self.database, self.tasks.numbered, self.report_keys, self.watch, self.clock
         )
@@ -120,34 +117,35 @@ class Shuffler(Role):
         )
         self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self.uploads.arriving)
         await asyncio.to_thread(self.gateway.open)
-        self.analyzer_keys.open(self._analyzer)
-        self.witness.open(self.database, self.signing, self._analyzer)
+        self.analyzer_keys = AnalyzerKeys(self._analyzer)
+        self.witness.open(self.database, self.tasks, self.signing, self._analyzer)
         self.replicas = Replicas(self.database, self.name_of_replica)
         await self.replicas.beat()
         self.progress = Progress(self.store)
         return [
-            self.analyzer_keys.run(),
             self.intake.run(),
-            self.delivery.run_closing(),
-            self._reconcile_suspects(),
-            self.delivery.run_delivery(),
-            self.tasks.run(),
-            self.watch.run(),
-            self.replicas.run(),
-            self.progress.run(),
+            self.delivery.run(),
             self._beat(),
+            *(every(*work) for work in self._repeated()),
+        ]
+
+    def _repeated(self) -> list[tuple[float, Callable[[], Awaitable[object]], str]]:
+        """(seconds between two turns, the work, what is logged if it fails)."""
+        return [
+            (0.5, self._reconcile_suspects, "ending a batch failed"),
+            (1, self.tasks.refresh, "reading tasks failed"),
+            (1, lambda: asyncio.to_thread(self.watch.sync), "comparing the store failed"),
+            (1, self.delivery.close_due, "closing a batch failed"),
+            (5, self.replicas.beat, "heartbeat failed"),
+            (10, self.watch.compare_now, "comparing the store failed"),
+            (30, self.analyzer_keys.learn, "reading the analyzer's keys failed"),
+            (600, self.progress.look, "reading progress failed"),
         ]
 
     async def _reconcile_suspects(self) -> None:
         """Ends the batches that uploads found to be over although the store does not know it."""
-        while True:
-            await asyncio.sleep(SUSPECT_SECONDS)
-            while self.accepting.suspects:
-                entry = self.accepting.suspects.pop()
-                try:
-                    await self.store.reconcile(entry)
-                except Exception as error:  # found again by the next upload or session
-                    log("ending a batch failed", level="error", error=type(error).__name__)
+        while self.accepting.suspects:
+            await self.store.reconcile(self.accepting.suspects.pop())
 
     async def _beat(self) -> None:
         """Sends heartbeats while the event loop runs."""
@@ -159,8 +157,7 @@ class Shuffler(Role):
         """Compares the store with what is known outside it: now, and at every new session."""
         for entry in list(self.tasks.by_id.values()):
             await self.store.reconcile(entry)
-        self.watch.compare_now = self._compare_now
-        await self._compare_now()  # what was delivered is not lost
+        await self.watch.compare_now()  # what was delivered is not lost
         self.database.on_session = self._new_session
         for entry in list(self.tasks.by_id.values()):
             lost = await self.store.missing_keys(entry)
@@ -172,9 +169,6 @@ class Shuffler(Role):
                     "with `shuffledp shuffler discard`."
                 )
         await self.tasks.refresh()
-
-    async def _compare_now(self) -> None:
-        await self.database.run(self.watch.compare, atomic=False)
 
     async def _new_session(self, transaction: Transaction) -> None:
         """Before a session is used: the store may have gone back to before a batch was delivered,
@@ -220,10 +214,11 @@ class Shuffler(Role):
         return [
             Served(operations.CLOSE, self.answer_close),
             Served(operations.TOKENS, self.answer_tokens),
-            Served(PROGRESS, self.answer_progress),
+            Served(operations.PROGRESS, self.answer_progress),
             Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
             Served(operations.GATEWAY, self.answer_gateway),
-            *self.witness.routes(),
+            Served(operations.PROOF, self.witness.answer_proof),
+            Served(operations.WITNESSED_HEAD, self.witness.answer_head),
         ]
 
     async def answer_close(self, request: Request) -> Response:
@@ -289,7 +284,7 @@ class Shuffler(Role):
 
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         rejected = self.metrics.counted("rejected", "reason", task=str(entry.number))
-        return await status.task_status(entry, self.store, rejected)
+        return await progress.task_status(entry, self.store, rejected)
 
     async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
         return self.progress.status(entry)
@@ -300,10 +295,4 @@ class Shuffler(Role):
         return JSONResponse({"task": entry.task.id.hex(), **self.progress.of(entry)})
 
     async def measure(self) -> None:
-        await status.measure(self.metrics, self.store, await self.replicas.counts())
-
-    def care(self) -> TaskCare:
-        return ShufflerCare(self.store)
-
-    def retention(self) -> Retention:
-        return ShufflerRetention(self.config, self.database, self.tasks, self.clock)
+        await progress.measure(self.metrics, self.store, await self.replicas.counts())

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,9 @@ from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.tasks import RegisteredTask
-from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.filling import Filling
-from shuffledp.service.shuffler.report_keys import KeyDestroyed
+from shuffledp.service.shuffler.report_keys import BatchKey, KeyDestroyed
 from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
 from shuffledp.service.store.private import scratch_folder, sweep_scratch
 from shuffledp.service.store.spool import Spool, is_bucket, open_spool
@@ -46,7 +45,7 @@ from shuffledp.tasks.parts import (
 )
 from shuffledp.tasks.reports import encrypted_top_up
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
+from shuffledp.tasks.wire import BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
 DRAFT_NAME = "draft.json"
@@ -98,15 +97,6 @@ class Delivery:
 
     # closing
 
-    async def run_closing(self) -> None:
-        """Closes batches that may leave early, until it is cancelled."""
-        while True:
-            try:
-                await self.close_due()
-            except Exception as error:  # retried later in any case
-                log("closing a batch failed", level="error", error=type(error).__name__)
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-
     async def close_due(self) -> None:
         """Closes the batches of all tasks that may leave now although they are not full.
 
@@ -136,7 +126,7 @@ class Delivery:
 
     # delivery
 
-    async def run_delivery(self) -> None:
+    async def run(self) -> None:
         """Delivers closed batches, until it is cancelled."""
         while True:
             try:
@@ -159,6 +149,16 @@ class Delivery:
             await self._store.tasks.refresh()
             entry = self._store.tasks.numbered(batch.task)
         try:
+            await self._try(batch, entry)
+        except asyncio.CancelledError:
+            with contextlib.suppress(StorageUnavailable):
+                await self._store.give_back(batch, "", 0)
+            raise
+        return True
+
+    async def _try(self, batch: Batch, entry: RegisteredTask) -> None:
+        """Works on a leased batch, and records a failure."""
+        try:
             await self._while_leased(batch, self.advance(batch, entry))
         except LeaseLost:
             log("lease lost", level="warning", batch=batch.id.hex())
@@ -166,14 +166,9 @@ class Delivery:
             await self._store.reconcile(entry)
         except NotDelivered as error:
             await self._failed(batch, str(error))
-        except asyncio.CancelledError:
-            with contextlib.suppress(StorageUnavailable):
-                await self._store.give_back(batch, "", 0)
-            raise
         except Exception as error:  # the others continue
             log("delivery failed", level="error", error=type(error).__name__)
             await self._failed(batch, type(error).__name__)
-        return True
 
     async def _while_leased(self, batch: Batch, work: Coroutine[Any, Any, None]) -> None:
         """Does some work while the lease is renewed; ends it when the lease is lost."""
@@ -252,6 +247,14 @@ class Delivery:
         batch.noise_shares = batch.reports + shares
         return key, shares
 
+    async def _messages(self, batch: Batch, task: Task, shares: int) -> AsyncIterator[bytes]:
+        """The encrypted messages of a batch's reports, then of its top-up, page by page."""
+        async for page in self._store.messages(batch):
+            yield page
+        top_up = encrypted_top_up(task, shares)
+        while (added := await asyncio.to_thread(next, top_up, None)) is not None:
+            yield added
+
     async def _exported(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
         """Writes a batch for `shuffledp shuffle-batch`. Every attempt has a separate folder; the
         store decides under the lease which one gets its manifest, so a process that hangs and
@@ -279,23 +282,18 @@ class Delivery:
         _, shares = await self._begin(batch, entry.task)
         facts, rest = list[PartFacts](), bytearray()
 
-        async def write(size: int) -> None:
-            part = bytes(rest[:size])
-            del rest[:size]
+        async def write() -> None:
+            part = bytes(rest[:MOST_PART_BYTES])
+            del rest[:MOST_PART_BYTES]
             await asyncio.to_thread(exports.write, folder, part_name(len(facts)), part)
-            facts.append(PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest()))
+            facts.append(PartFacts.of(part))
 
-        async for page in self._store.messages(batch):
+        async for page in self._messages(batch, entry.task, shares):
             rest += page
             while len(rest) >= MOST_PART_BYTES:
-                await write(MOST_PART_BYTES)
-        top_up = encrypted_top_up(entry.task, shares)
-        while (added := await asyncio.to_thread(next, top_up, None)) is not None:
-            rest += added
-            while len(rest) >= MOST_PART_BYTES:
-                await write(MOST_PART_BYTES)
-        while rest:
-            await write(MOST_PART_BYTES)
+                await write()
+        if rest:
+            await write()
         return Manifest(header=_header(batch, entry.task.id), parts=tuple(facts))
 
     async def _order(self, batch: Batch, entry: RegisteredTask) -> Manifest:
@@ -306,11 +304,8 @@ class Delivery:
         secret = key.order_secret if task.order == "uniform" else None
         with scratch_folder(self._scratch, SCRATCH_PREFIX) as scratch:
             sorter = Sorter(scratch, self._config.memory_mb << 20, secret)
-            async for page in self._store.messages(batch):
+            async for page in self._messages(batch, task, shares):
                 await asyncio.to_thread(sorter.add, page)
-            top_up = encrypted_top_up(task, shares)
-            while (added := await asyncio.to_thread(next, top_up, None)) is not None:
-                await asyncio.to_thread(sorter.add, added)
             facts: list[PartFacts] = []
             parts = sorter.parts()
             try:
@@ -343,7 +338,7 @@ class Delivery:
     ) -> PartFacts:
         sealed = seal_part(part, secret, batch.id, number)
         self._spool.write(folder, part_name(number), sealed)
-        return PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest())
+        return PartFacts.of(part)
 
     async def _deliver(self, batch: Batch, manifest: Manifest) -> None:
         """Sends the manifest, and the parts that the analyzer asks for, until it has all."""

@@ -14,54 +14,50 @@ from shuffledp.service.store.database import Row, Rows, Transaction
 INCARNATION = "tableoid::text || ' ' || (SELECT xmin::text FROM histories WHERE epoch = 1)"
 """For PostgreSQL: changes when a dump is restored over the tables, with or without new tables, also
 in sessions that were open before."""
+FILL = """
+    UPDATE filling SET
+        reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END,
+        number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END,
+        since = CASE WHEN reports = 0 THEN $4 ELSE since END
+    WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
+        AND number * 4294967296 + reports >= $5
+"""
+FILLED = "RETURNING number, reports, size"
+CLOSING = """
+    INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares, folder,
+        tries, problem, lease, lease_until)
+    SELECT $1, $2, {id}, 'closing', {reports}, 0, 0, '', 0, '', '', 0
+"""
+CLOSE = CLOSING.format(id="$3", reports="$4")
+LEAVE = (
+    "UPDATE filling SET number = number + 1, reports = 0 "
+    "WHERE task = $1 AND number = $2 AND reports = $3 RETURNING 1"
+)
 STORE = f"""
     WITH s AS (
-        UPDATE filling SET
-            reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END,
-            number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END,
-            since = CASE WHEN reports = 0 THEN $4 ELSE since END
-        WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
-            AND number * 4294967296 + reports >= $11 AND {INCARNATION} = $13
+        {FILL} AND {INCARNATION} = $13
             AND cardinality($12::bytea[]) = (SELECT count(*)
                 FROM tokens JOIN unnest($12::bytea[]) AS given(token) USING (token))
-            AND NOT EXISTS (SELECT 1 FROM used JOIN unnest($5::bigint[], $6::bytea[])
+            AND NOT EXISTS (SELECT 1 FROM used JOIN unnest($6::bigint[], $7::bytea[])
                 AS given(task, name) USING (task, name))
-        RETURNING number, reports, size
+        {FILLED}
     ), u AS (
         INSERT INTO used (task, name, checksum)
         SELECT given.task, given.name, given.checksum FROM s,
-            unnest($5::bigint[], $6::bytea[], $7::bigint[]) AS given(task, name, checksum)
+            unnest($6::bigint[], $7::bytea[], $8::bigint[]) AS given(task, name, checksum)
         ON CONFLICT DO NOTHING RETURNING 1
     ), r AS (
         INSERT INTO reports (task, batch, name, messages)
         SELECT $1, $2, given.name, given.messages FROM s,
-            unnest($8::bytea[], $9::bytea[]) AS given(name, messages)
+            unnest($9::bytea[], $10::bytea[]) AS given(name, messages)
     ), c AS (
-        INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares,
-            folder, tries, problem, lease, lease_until)
-        SELECT $1, $2, $10, 'closing', size, 0, 0, '', 0, '', '', 0 FROM s WHERE number > $2
+        {CLOSING.format(id="$11", reports="size")} FROM s WHERE number > $2
     )
-    SELECT number, reports, 1 / ((SELECT count(*) FROM u) = cardinality($6::bytea[]))::int FROM s
+    SELECT number, reports, 1 / ((SELECT count(*) FROM u) = cardinality($7::bytea[]))::int FROM s
 """
 """For PostgreSQL: one statement, so that the row's lock never spans a round trip. If another
 process has stored one of the names in the meantime, it divides by zero and has no effect. Names
 that are stored and tokens that are not enrolled are looked up before anything is written."""
-CLOSED = (
-    "INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares, folder, "
-    "tries, problem, lease, lease_until) "
-    "VALUES ($1, $2, $3, 'closing', $4, 0, 0, '', 0, '', '', 0)"
-)
-
-LEAVE = (
-    "UPDATE filling SET number = number + 1, reports = 0 "
-    "WHERE task = $1 AND number = $2 AND reports = $3"
-)
-CLOSE_EARLY = f"""
-    WITH s AS ({LEAVE.replace("$3", "$4")} RETURNING 1)
-    {CLOSED.partition("VALUES")[0]}
-    SELECT $1, $2, $3, 'closing', $4, 0, 0, '', 0, '', '', 0 FROM s RETURNING 1
-"""
-
 LOSE = "UPDATE store SET lost = lost + 1 WHERE id = 1"
 """Uses of tokens were lost: those that were enrolled before and count once in all tasks are
 refused from now on."""
@@ -128,26 +124,15 @@ async def store(transaction: Transaction, part: Part, now: int) -> Filling | Non
     has no space for all of them or is full, the task takes no more, or the store has gone back in
     time; on PostgreSQL also if a name is already stored or a token is not enrolled. Raises
     `KeyTaken` if one of the names is stored at the same moment."""
-    count = len(part.reports)
+    place = part.task, part.number, len(part.reports), now, part.known
     if transaction.dialect == "postgresql":
-        names = [list(column) for column in zip(*part.names, strict=True)]
-        reports = [list(column) for column in zip(*part.reports, strict=True)]
-        place, names_and_reports = (part.task, part.number, count, now), (*names, *reports)
-        expected = (part.batch_id, part.known, part.tokens, part.incarnation)
-        rows = await transaction.rows(STORE, *place, *names_and_reports, *expected)  # type: ignore[arg-type]
+        columns = (
+            list(one) for rows in (part.names, part.reports) for one in zip(*rows, strict=True)
+        )
+        expected = part.batch_id, part.tokens, part.incarnation
+        rows = await transaction.rows(STORE, *place, *columns, *expected)  # type: ignore[arg-type]
         return Filling(rows[0][0], rows[0][1]) if rows else None
-    rows = await transaction.rows(
-        "UPDATE filling SET reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END, "
-        "number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END, "
-        "since = CASE WHEN reports = 0 THEN $4 ELSE since END "
-        "WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size "
-        "AND number * 4294967296 + reports >= $5 RETURNING number, reports, size",
-        part.task,
-        part.number,
-        count,
-        now,
-        part.known,
-    )
+    rows = await transaction.rows(f"{FILL} {FILLED}", *place)
     if not rows:
         return None
     number, reports, size = rows[0]
@@ -157,7 +142,7 @@ async def store(transaction: Transaction, part: Part, now: int) -> Filling | Non
         Rows("reports", ("task", "batch", "name", "messages"), stored),
     )
     if number > part.number:
-        await transaction.run(CLOSED, part.task, part.number, part.batch_id, size)
+        await transaction.run(CLOSE, part.task, part.number, part.batch_id, size)
     return Filling(number, reports)
 
 
@@ -166,11 +151,9 @@ async def close_early(
 ) -> bool:
     """Closes the batch that is being filled with exactly its current reports; False if they have
     changed. Uploads continue: the next one begins the next batch."""
-    if transaction.dialect == "postgresql":
-        return bool(await transaction.rows(CLOSE_EARLY, task, number, batch_id, reports))
-    moved = await transaction.rows(f"{LEAVE} RETURNING 1", task, number, reports)
+    moved = await transaction.rows(LEAVE, task, number, reports)
     if moved:
-        await transaction.run(CLOSED, task, number, batch_id, reports)
+        await transaction.run(CLOSE, task, number, batch_id, reports)
     return bool(moved)
 
 

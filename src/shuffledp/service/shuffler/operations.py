@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from shuffledp.documents.schema import JsonSchema
 from shuffledp.service.http.operations import (
+    COUNT,
     EMPTY,
+    HASH_HEX,
     KEY_HEX,
     NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,
     SIGNATURE_HEX,
+    TASK_NAME,
     Content,
     Operation,
+    array,
+    get,
     json_object,
+    one_of,
+    post,
 )
 from shuffledp.tasks.log import HEAD, TASK_PROOF
 
 MOST_TOKENS = 100_000
+BINARY: JsonSchema = {"type": "string", "format": "binary"}
 
 UPLOAD = Operation(
     method="POST",
     path="/tasks/{task}/reports",
     summary="Stores one encrypted report; sending the same again changes nothing",
     who="client",
-    body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
+    body=Content("application/octet-stream", BINARY),
     answers={200: EMPTY, 201: EMPTY},
     problems={
         **NEEDS_TASK,
@@ -36,28 +45,31 @@ UPLOAD = Operation(
         503: ("busy", "draining"),
     },
 )
-CLOSE = Operation(
-    method="POST",
-    path="/tasks/{task}/close",
-    summary="Takes no more reports for a task",
+CLOSE = post(
+    "/tasks/{task}/close",
+    "Takes no more reports for a task",
+    json_object(state=one_of("closed")),
     who="collector",
-    answers={200: json_object(state={"enum": ["closed"]})},
+    problems=NEEDS_TASK,
+)
+PROGRESS = get(
+    "/tasks/{task}/progress",
+    "The progress of a task, rounded down and at least ten minutes old",
+    json_object(task=TASK_NAME, have=COUNT, need=COUNT, batches=COUNT),
     problems=NEEDS_TASK,
 )
 GATEWAY_PATH = "/.well-known/ohttp-gateway"
-GATEWAY_KEYS = Operation(
-    method="GET",
-    path=GATEWAY_PATH,
-    summary="The gateway's key configurations (RFC 9458)",
-    answers={200: Content("application/ohttp-keys", {"type": "string", "format": "binary"})},
+GATEWAY_KEYS = get(
+    GATEWAY_PATH,
+    "The gateway's key configurations (RFC 9458)",
+    Content("application/ohttp-keys", BINARY),
 )
-GATEWAY = Operation(
-    method="POST",
-    path=GATEWAY_PATH,
-    summary="Answers a request that came through a relay (RFC 9458): an upload, a task, its proof "
+GATEWAY = post(
+    GATEWAY_PATH,
+    "Answers a request that came through a relay (RFC 9458): an upload, a task, its proof "
     "or the list of open tasks",
-    body=Content("message/ohttp-req", {"type": "string", "format": "binary"}),
-    answers={200: Content("message/ohttp-res", {"type": "string", "format": "binary"})},
+    Content("message/ohttp-res", BINARY),
+    body=Content("message/ohttp-req", BINARY),
     problems={**NEEDS_BODY, 400: ("interrupted", "malformed"), 503: ("busy",)},
 )
 TOKENS = Operation(
@@ -66,34 +78,23 @@ TOKENS = Operation(
     summary="Enrols clients by the hashes of their tokens",
     who="operator",
     inside=True,
-    body=json_object(
-        sha256={
-            "type": "array",
-            "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-            "minItems": 1,
-            "maxItems": MOST_TOKENS,
-        }
-    ),
-    answers={201: json_object(new={"type": "integer"})},
+    body=json_object(sha256=array(HASH_HEX, minItems=1, maxItems=MOST_TOKENS)),
+    answers={201: json_object(new=COUNT)},
     problems={**NEEDS_JSON, 422: ("tokens",)},
 )
-PROOF = Operation(
-    method="GET",
-    path="/tasks/{task}/proof",
-    summary="Who has signed a task, and its position in the log; it never changes",
-    answers={200: Content("application/json", TASK_PROOF.json_schema())},
+PROOF = get(
+    "/tasks/{task}/proof",
+    "Who has signed a task, and its position in the log; it never changes",
+    Content("application/json", TASK_PROOF.json_schema()),
     problems=NEEDS_TASK,
 )
-WITNESSED_HEAD = Operation(
-    method="GET",
-    path="/log/head",
-    summary="The newest head of the analyzer's log that this shuffler has witnessed",
-    answers={
-        200: json_object(
-            **HEAD.json_schema()["properties"],
-            shuffler_key=KEY_HEX,
-            shuffler_signature=SIGNATURE_HEX,
-        )
-    },
+WITNESSED_HEAD = get(
+    "/log/head",
+    "The newest head of the analyzer's log that this shuffler has witnessed",
+    json_object(
+        **HEAD.json_schema()["properties"],
+        shuffler_key=KEY_HEX,
+        shuffler_signature=SIGNATURE_HEX,
+    ),
     problems={404: ("log-place",), 503: ("witness-lost",)},
 )

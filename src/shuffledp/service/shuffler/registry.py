@@ -6,14 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.watch import KEPT_ID_BYTES
 from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task, task_from_json
-
-REFRESH_SECONDS = 1.0
 
 
 class SharedTasks(TaskRegistry):
@@ -106,12 +103,3 @@ class SharedTasks(TaskRegistry):
                 self._add(RegisteredTask(number=number, task=task, state=state, changed=changed))
         self._by_number = {}
         self._known_changes, self._known_epoch = changes, epoch
-
-    async def run(self) -> None:
-        """Reads changes every second, until it is cancelled."""
-        while True:
-            await asyncio.sleep(REFRESH_SECONDS)
-            try:
-                await self.refresh()
-            except Exception as error:  # retried later in any case
-                log("reading tasks failed", level="error", error=type(error).__name__)

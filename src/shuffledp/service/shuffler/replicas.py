@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from shuffledp.service.http.logs import log
 from shuffledp.service.store.database import Database
 from shuffledp.tasks.clock import DAY_SECONDS
 
-BEAT_SECONDS = 5.0
 AWAY_SECONDS = 30
 """A process that has not been seen for longer hangs or has ended."""
 
@@ -28,15 +24,6 @@ class Replicas:
             self._name,
         )
         await self._database.rows(f"DELETE FROM replicas WHERE seen < {now} - {DAY_SECONDS}")
-
-    async def run(self) -> None:
-        """Records heartbeats until it is cancelled."""
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            try:
-                await self.beat()
-            except Exception as error:  # retried later in any case
-                log("heartbeat failed", level="warning", error=type(error).__name__)
 
     async def leave(self) -> None:
         """Records that this process ends."""

@@ -17,6 +17,7 @@ program, which may keep them in a KMS; that program then determines what destroy
 from __future__ import annotations
 
 import errno
+import hmac
 import os
 import re
 import subprocess
@@ -25,11 +26,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from filelock import BaseFileLock, Timeout
 
-from shuffledp.documents.files import lock, private, sync
+from shuffledp.documents.files import lock, private, sync, write_whole
+from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.shuffler.batch_key import KEY_BYTES, BatchKey
 from shuffledp.service.store.private import erase, private_folder
 
 try:
@@ -37,6 +39,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+KEY_BYTES, NONCE_BYTES = 32, 12
 LOCK_SECONDS = 10.0
 COMMAND_SECONDS, DESTROYED_CODE, MOST_ANSWER = 30.0, 3, 4096
 MOST_KNOWN = 1024
@@ -44,6 +47,42 @@ MOST_KNOWN = 1024
 DELIVERED = "delivered"
 Name = tuple[bytes, int]
 """A task's id and the number of its batch."""
+
+
+class BatchKey:
+    """The secret of one batch: reports are stored under it, and it is destroyed after delivery."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+        self._cipher = AESGCM(self._derived(b"reports"))
+
+    def _derived(self, purpose: bytes) -> bytes:
+        return hmac.digest(self.secret, b"shuffledp/v1 batch " + purpose, "sha256")
+
+    @property
+    def batch_id(self) -> bytes:
+        """The batch's id: the same whenever the batch is closed again, after a restore for example,
+        so that the analyzer takes it once."""
+        return self._derived(b"id")[:16]
+
+    @property
+    def order_secret(self) -> bytes:
+        """The secret of a uniform order."""
+        return self._derived(b"order")
+
+    def parts_secret(self, folder: str) -> bytes:
+        """The secret under which the ordered parts in a folder wait for their delivery. It opens no
+        other folder, where the same batch may be with another top-up."""
+        return self._derived(b"parts " + folder.encode())
+
+    def encrypt(self, messages: bytes, name: bytes) -> bytes:
+        """Messages as they are stored under a name."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, messages, name)
+
+    def decrypt(self, stored: bytes, name: bytes) -> bytes:
+        """The messages that were stored under this name."""
+        return self._cipher.decrypt(stored[:NONCE_BYTES], stored[NONCE_BYTES:], name)
 
 
 class KeyDestroyed(StorageUnavailable):
@@ -131,18 +170,18 @@ class FolderKeys(ReportKeys):
             with self._locked():
                 owner = self.path / "store"
                 if not owner.exists():
-                    self._write(owner, identity)
+                    write_whole(owner, identity, durable=True, secret=True)
                 if owner.read_bytes() != identity:
                     raise ConfigError(
                         f"The report keys in {self.path} belong to another store; use a separate "
                         "folder for every shuffler, or bring back the store that they belong to."
                     )
                 self._read_ended()
-                for left in self.path.glob("*.part"):
+                for left in self.path.glob(".*.key.*"):  # of `write_whole`, in a killed process
                     erase(left)
                 for name in self._ended:
                     erase(self._file(name))
-        except ConfigError:
+        except ShuffleDPError:
             self.close()
             raise
         except OSError as error:
@@ -218,23 +257,12 @@ class FolderKeys(ReportKeys):
                 if name in self._ended:
                     raise KeyDestroyed
                 if not file.exists():
-                    self._write(file, os.urandom(KEY_BYTES))
+                    write_whole(file, os.urandom(KEY_BYTES), durable=True, secret=True)
                 return file.read_bytes()
-        except (OSError, Timeout):
+        except (OSError, ParameterError, Timeout):
             raise StorageUnavailable(
                 "The folder of report keys cannot be written; free space on its disk."
             ) from None
-
-    def _write(self, file: Path, data: bytes) -> None:
-        """Creates a new file, complete and durable."""
-        part = file.with_suffix(".part")
-        with open(part, "wb", opener=private) as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.link(part, file)  # fails if the file exists
-        part.unlink()
-        sync(self.path)
 
     def _destroy(self, name: Name, reason: str) -> None:
         with self._locked():
@@ -245,9 +273,13 @@ class FolderKeys(ReportKeys):
             erase(self._file(name))
 
     def _record(self, line: bytes) -> None:
-        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full."""
+        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full.
+
+        Requires: the list was just read.
+        """
         with open(self._list, "ab", buffering=0, opener=private) as out:
-            begin = out.seek(0, os.SEEK_END)
+            begin = min(out.seek(0, os.SEEK_END), self._read_bytes)
+            out.truncate(begin)  # a process that was killed may have left the beginning of a line
             try:
                 if out.write(line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -8,14 +8,20 @@ number follows in 4 bytes). `checksum` tells a retry from another report of the 
 counts how often uses of tokens were lost with an older store, and `tokens.losses` says
 how many losses there had been when a token was enrolled. `histories` has a random id for each epoch
 of the store; its rows are never changed, so a row that was written again shows that a dump was
-restored. `vanished` names the tasks that the store has lost altogether.
+restored. `vanished` names the tasks that the store has lost altogether. `witnessed` has the newest
+head of each log that the shuffler has witnessed, and `proofs` the proof of each registered task.
 """
 
 from __future__ import annotations
 
-from shuffledp.service.store.schema import TASKS_TABLE, WITNESS_TABLES, Schema
+from shuffledp.service.store.schema import TASKS_TABLE, Schema
 
 TABLES = """
+    CREATE TABLE witnessed (
+        log_key {BYTES} PRIMARY KEY, size BIGINT NOT NULL, root {BYTES} NOT NULL,
+        signature {BYTES} NOT NULL
+    );
+    CREATE TABLE proofs (task {BYTES} PRIMARY KEY, proof TEXT NOT NULL);
     ALTER TABLE tasks ADD COLUMN version BIGINT NOT NULL DEFAULT 0;
     CREATE TABLE tokens (
         token {BYTES} PRIMARY KEY, enrolled BIGINT NOT NULL DEFAULT 0,
@@ -56,4 +62,4 @@ TABLES = """
         WHERE state NOT IN ('deleted', 'discarded');
     CREATE TABLE replicas (name TEXT PRIMARY KEY, seen BIGINT NOT NULL)
 """
-SHUFFLER_SCHEMA = Schema("shuffler", (TASKS_TABLE + WITNESS_TABLES + TABLES,))
+SHUFFLER_SCHEMA = Schema("shuffler", (TASKS_TABLE + TABLES,))

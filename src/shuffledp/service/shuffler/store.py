@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler import filling
-from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling
-from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
+from shuffledp.service.shuffler.report_keys import DELIVERED, BatchKey, ReportKeys
 from shuffledp.service.store.database import PAGE_ROWS, Database, Row, Transaction
 
 LEASE_SECONDS = 60
@@ -29,7 +28,6 @@ NOT_OVER = (
     "UNION ALL SELECT task, number FROM filling"
 )
 """The batches of all tasks whose reports must be readable."""
-COLUMNS = "task, number, id, state, reports, top_up_messages, noise_shares, digest, folder, tries"
 OLDER = "the store is older than a delivery, so it is not known who has answered; make a new task"
 
 
@@ -56,13 +54,16 @@ class Batch:
     """The folder of its parts in the spool."""
     tries: int
     """How often its delivery has failed."""
-    problem: str = ""
+    problem: str
     """Why the last delivery failed."""
 
 
+NAMES = [field.name for field in fields(Batch)]
+COLUMNS = ", ".join(NAMES)
+
+
 def _batch(row: Row) -> Batch:
-    names = [*COLUMNS.split(", "), "problem"]
-    return Batch(**dict(zip(names, row, strict=False)))
+    return Batch(**dict(zip(NAMES, row, strict=True)))
 
 
 class ShufflerStore:
@@ -98,15 +99,14 @@ class ShufflerStore:
         return await self.database.run(
             lambda transaction: filling.close_early(
                 transaction, entry.number, state.number, state.reports, key.batch_id
-            ),
-            atomic=not self.database.shared,
+            )
         )
 
     async def batches(self, task: int | None = None) -> list[Batch]:
         """The unfinished batches; all batches of a task if one is given."""
         test = f"state NOT IN {FINISHED}" if task is None else "task = $1"
         rows = await self.database.rows(
-            f"SELECT {COLUMNS}, problem FROM batches WHERE {test} ORDER BY task, number",
+            f"SELECT {COLUMNS} FROM batches WHERE {test} ORDER BY task, number",
             *(() if task is None else (task,)),
         )
         return [_batch(row) for row in rows]

@@ -1,10 +1,11 @@
-"""Uploads: checks of a request before its report is stored, and the responses to clients. The store
-decides whether a report counts."""
+"""Uploads: checks of a request and its token before its report is stored, and the responses to
+clients. The store decides whether a report counts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from starlette.responses import Response
 from starlette.types import Receive
@@ -16,13 +17,14 @@ from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.http.rates import Rate
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
-from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
-from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.intake import Intake
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
+from shuffledp.service.store.database import Database, Row, Transaction
+from shuffledp.service.tokens import ONCE_PREFIX, token_hash
+from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.tokens import TaskToken, task_challenge
 from shuffledp.tasks.wire import Upload, read_upload
 
 UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
@@ -31,6 +33,7 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 CPU time."""
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
 REFUSALS = {
+    Verdict.UNKNOWN_TOKEN: (403, "This token is not enrolled; ask the operator."),
     Verdict.REPORT_DIFFERS: (
         409,
         "Another report has this id; a retry sends the same bytes, a new report a new id.",
@@ -48,6 +51,64 @@ REFUSALS = {
 }
 
 
+class Enrolments:
+    """The tokens in the shuffler's store."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    async def enrolled(self, token: bytes) -> bool:
+        """Whether the holder of the token with this hash may upload."""
+        return bool(await self._database.rows("SELECT 1 FROM tokens WHERE token=$1", token))
+
+    async def enrol(self, hashes: Sequence[bytes]) -> int:
+        """Lets the holders of the tokens with these hashes upload; returns how many were new."""
+        today = int(self._clock()) // DAY_SECONDS
+
+        async def store(transaction: Transaction) -> int:
+            ((lost,),) = await transaction.rows("SELECT lost FROM store WHERE id = 1")
+            rows: list[Row] = [(value, today, lost) for value in sorted(set(hashes))]
+            return len(await transaction.insert("tokens", ("token", "enrolled", "losses"), rows))
+
+        return await self._database.run(store)
+
+
+class Admission(NamedTuple):
+    """What the shuffler knows about the token of an upload."""
+
+    token: bytes
+    """The name under which it is remembered as spent."""
+    scope: int | None
+    """The scope in which it may be used once, as in `Arrival`."""
+    proved: bool
+    """Whether its signature shows that it is valid."""
+
+    async def check(self, enrolments: Enrolments) -> None:
+        """Refuses a token that is neither proved nor enrolled."""
+        if not (self.proved or await enrolments.enrolled(self.token)):
+            raise refusal(Verdict.UNKNOWN_TOKEN, self)
+
+
+def admission(entry: RegisteredTask, token: str) -> Admission:
+    """Reads the token of an upload; refuses an invalid token if the task has an issuer."""
+    if entry.task.issuer is None:
+        once = token.startswith(ONCE_PREFIX)
+        scope = ALL_TASKS if once else None if entry.task.repeat else entry.number
+        return Admission(token_hash(token), scope, False)
+    try:
+        found = TaskToken.from_text(token)
+        valid = found.valid(entry.task.issuer.key, task_challenge(entry.task))
+    except TaskError:
+        valid = False
+    if not valid:
+        raise Problem(
+            403,
+            "token-invalid",
+            "This is not a token for this task; get one from the task's issuer.",
+        )
+    return Admission(found.name, entry.number, True)
+
+
 def over(entry: RegisteredTask, now: float) -> Verdict | None:
     """Why a task takes no more reports at this time; None if it does."""
     if entry.state != "open":
@@ -57,8 +118,6 @@ def over(entry: RegisteredTask, now: float) -> Verdict | None:
 
 def refusal(verdict: Verdict, holder: Admission) -> Problem:
     """The response to a client whose report was not stored."""
-    if verdict is Verdict.UNKNOWN_TOKEN:
-        return not_enrolled()
     status, words = REFUSALS[verdict]
     if verdict is Verdict.TOKEN_USED and holder.scope is None:
         words = "This token has sent its report for this batch; send the same again for the next."

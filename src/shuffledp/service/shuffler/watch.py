@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +35,7 @@ from shuffledp.service.http.logs import log
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.filling import Filling
-from shuffledp.service.store.database import Transaction
+from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.store.private import lock_file, private_folder
 
 BEHIND = (
@@ -72,7 +71,6 @@ HISTORY_BYTES = 16
 _HEAD = struct.Struct(f">8sQ{HISTORY_BYTES}s")
 _SLOT = struct.Struct(f">{KEPT_ID_BYTES}sQ")
 _MAGIC = b"SDPSEEN2"
-SYNC_SECONDS, COMPARE_SECONDS = 1.0, 10
 
 
 class WentBack(StorageUnavailable):
@@ -112,8 +110,8 @@ def read_seen(data: bytes) -> Seen:
 class Watch:
     """What this process remembers outside the store, and how it compares."""
 
-    def __init__(self, folder: str | Path, tasks: Callable[[], TaskRegistry]) -> None:
-        self._folder, self._tasks = Path(folder), tasks
+    def __init__(self, folder: str | Path, database: Database, tasks: TaskRegistry) -> None:
+        self._folder, self._database, self._tasks = Path(folder), database, tasks
         self._epoch, self._history = 0, bytes(HISTORY_BYTES)
         self._positions: dict[bytes, int] = {}
         self._slots: dict[bytes, int] = {}
@@ -125,8 +123,6 @@ class Watch:
         self._comparing = asyncio.Lock()
         self.server = self.incarnation = ""
         """The server, and its tables, that were compared last."""
-        self.compare_now: Callable[[], Awaitable[None]]
-        """Compares in any session."""
 
     # what is remembered
 
@@ -189,23 +185,11 @@ class Watch:
         self._dirty = True
 
     def sync(self) -> None:
-        """Makes what is remembered durable."""
+        """Makes what is remembered durable, every second: a killed process loses nothing, and a
+        machine that fails at most the last second."""
         if self._dirty and self._file >= 0:
             self._dirty = False
             os.fsync(self._file)
-
-    async def run(self) -> None:
-        """Regularly makes what is remembered durable, and compares it with the store, until it is
-        cancelled. A killed process loses nothing; only a machine failure may lose the last
-        second."""
-        for second in itertools.count(1):
-            await asyncio.sleep(SYNC_SECONDS)
-            try:
-                await asyncio.to_thread(self.sync)
-                if second % COMPARE_SECONDS == 0:
-                    await self.compare_now()
-            except Exception as error:  # retried later in any case
-                log("comparing the store failed", level="error", error=type(error).__name__)
 
     def position(self, entry: RegisteredTask) -> int:
         """The newest position of a task that this process knows."""
@@ -226,6 +210,10 @@ class Watch:
         self._remember(name, max(state.position, self._positions.get(name, 0)))
 
     # comparing
+
+    async def compare_now(self) -> None:
+        """Compares in any session."""
+        await self._database.run(self.compare, atomic=False)
 
     async def compare(self, transaction: Transaction) -> None:
         """Compares the store with what all processes remember, at the beginning of a session; stops
@@ -298,10 +286,10 @@ class Watch:
         )
         if not rows:  # it was deleted, or stopped before
             return
-        await self._tasks().begin_change(transaction)
+        await self._tasks.begin_change(transaction)
         await filling.stop(transaction, number, reason)
         await transaction.run(filling.LOSE)
-        await self._tasks().store_state(transaction, number, "closed")
+        await self._tasks.store_state(transaction, number, "closed")
         log("task closed", level="error", task=task.hex(), reason=reason)
 
 

@@ -22,13 +22,12 @@ from starlette.responses import JSONResponse, Response
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
-from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.tasks import TASK_CACHING, Storing
-from shuffledp.service.shuffler import operations
+from shuffledp.service.http.tasks import TASK_CACHING, Storing, TaskRegistry
+from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.store.private import lock_file
-from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.log import Head, TaskProof, read_path
 from shuffledp.tasks.merkle import EMPTY_ROOT
@@ -54,18 +53,26 @@ class Witness:
     """The newest head that was seen of the analyzer's log, and the proofs of registered tasks."""
 
     _database: Database
+    _tasks: TaskRegistry
     _key: SigningKey
     _analyzer: httpx2.AsyncClient
 
-    def __init__(self, pinned: str, folder: str | Path, clock: Clock = system_clock) -> None:
-        """`folder` contains the file of the newest head."""
-        self._pinned, self._file = bytes.fromhex(pinned), Path(folder) / HEAD_FILE
+    def __init__(self, config: ShufflerConfig, clock: Clock) -> None:
+        self._pinned = bytes.fromhex(config.analyzer_signing_key)
+        self._file = Path(config.memory_folder) / HEAD_FILE
         self._advancing, self._clock = asyncio.Lock(), clock
         self._proofs: dict[bytes, str] = {}
 
-    def open(self, database: Database, key: SigningKey, analyzer: httpx2.AsyncClient) -> None:
-        """Sets the store, the key, and the analyzer to watch."""
-        self._database, self._key, self._analyzer = database, key, analyzer
+    def open(
+        self,
+        database: Database,
+        tasks: TaskRegistry,
+        key: SigningKey,
+        analyzer: httpx2.AsyncClient,
+    ) -> None:
+        """Sets the store, its tasks, the key, and the analyzer to watch."""
+        self._database, self._tasks, self._key = database, tasks, key
+        self._analyzer = analyzer
 
     async def prove(self, task: Task, collector: TaskSignature) -> Storing:
         """Proves that a task is in the analyzer's log, and returns what stores the proof; a
@@ -205,23 +212,15 @@ class Witness:
     async def _checkpoint(self, head: Head) -> str:
         """The analyzer's checkpoint of this head, with this shuffler's cosignature behind those of
         the analyzer's witnesses."""
-        note = Checkpoint.parse(await self._ask_text("/log/checkpoint"))
+        answer = await self._get("/log/checkpoint", seconds=30)  # it asks the log's witnesses
+        if answer.status_code != 200:
+            raise _away()
+        note = Checkpoint.parse(answer.text)
         if (note.size, note.root) != (head.size, head.root):
             raise _busy()
         name = f"shuffledp/witness/{self._key.public.hex()}"
         line = note.cosignature(name, self._key, int(self._clock()))
         return str(note.with_signatures([line]))
-
-    async def _ask_text(self, path: str) -> str:
-        try:
-            answer = await bounded_request_async(
-                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=30
-            )
-            if answer.status_code == 200:
-                return answer.text
-        except (httpx2.HTTPError, ParameterError):
-            pass
-        raise _away()
 
     def _sign(self, head: Head) -> bytes:
         return self._key.sign(head_text(SHUFFLER, head.log_key, head.size, head.root))
@@ -229,49 +228,39 @@ class Witness:
     async def _ask(self, path: str, missing: str) -> dict[str, Any] | None:
         """The JSON of the analyzer's answer; None if it is a 404 with the reason `missing`; a 503
         if it answers nothing of the kind."""
+        answer = await self._get(path, seconds=10)
         try:
-            answer = await bounded_request_async(
-                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=10
-            )
             data = answer_json(answer)
-            if answer.status_code == 200:
-                return data
-            if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
-                return None
-        except (httpx2.HTTPError, ParameterError):
-            pass
+        except ParameterError:
+            raise _away() from None
+        if answer.status_code == 200:
+            return data
+        if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
+            return None
         raise _away()
+
+    async def _get(self, path: str, seconds: int) -> httpx2.Response:
+        try:
+            return await bounded_request_async(
+                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=seconds
+            )
+        except httpx2.HTTPError:
+            raise _away() from None
 
     # routes
 
-    def routes(self) -> list[Served]:
-        """The public routes."""
-        return [
-            Served(operations.PROOF, self.answer_proof),
-            Served(operations.WITNESSED_HEAD, self.answer_head),
-        ]
-
     async def answer_proof(self, request: Request) -> Response:
         """The proof of a task; it never changes."""
-        proof = await self._stored(request.path_params["task"])
-        if proof is None:
-            raise Problem(
-                404, "task-unknown", "No such task is registered here; ask the collector."
-            )
-        headers = {"Cache-Control": TASK_CACHING}
-        return Response(proof, headers=headers, media_type="application/json")
-
-    async def _stored(self, task: str) -> str | None:
-        try:
-            task_id = bytes.fromhex(task)
-        except ValueError:
-            return None
+        task_id = (await self._tasks.lookup(request.path_params["task"])).task.id
         if task_id not in self._proofs:
             rows = await self._database.rows("SELECT proof FROM proofs WHERE task=$1", task_id)
-            if not rows:
-                return None
+            if not rows:  # another process has just deleted it
+                raise Problem(
+                    404, "task-unknown", "No such task is registered here; ask the collector."
+                )
             self._proofs[task_id] = rows[0][0]
-        return self._proofs[task_id]
+        headers = {"Cache-Control": TASK_CACHING}
+        return Response(self._proofs[task_id], headers=headers, media_type="application/json")
 
     async def answer_head(self, _: Request) -> Response:
         """The newest head that was witnessed, with both signatures."""

@@ -11,9 +11,7 @@ import apsw
 from shuffledp.documents.files import sync
 from shuffledp.errors import ParameterError
 from shuffledp.service.store.private import PRIVATE_FILE
-from shuffledp.service.store.sqlite import lock_store
-
-BUSY_MILLISECONDS = 10_000
+from shuffledp.service.store.sqlite import BUSY_MILLISECONDS, lock_store, reason
 
 
 def sqlite_path(store: str) -> Path:
@@ -44,7 +42,7 @@ def back_up(store: str, output: str | Path) -> int:
         raise ParameterError(f"{target} exists; choose another name.") from None
     except (apsw.Error, OSError) as error:
         raise ParameterError(
-            f"The backup could not be made ({_reason(error)}) and was removed: check that "
+            f"The backup could not be made ({reason(error)}) and was removed: check that "
             "the store is an SQLite database and that the disk of the backup has free space."
         ) from None
     finally:
@@ -67,7 +65,7 @@ def restore(backup: str | Path, store: str) -> None:
         sync(target.parent)
     except (apsw.Error, OSError) as error:
         raise ParameterError(
-            f"The backup could not be restored ({_reason(error)}); check that it is an SQLite "
+            f"The backup could not be restored ({reason(error)}); check that it is an SQLite "
             "database and that the disk has free space."
         ) from None
     finally:
@@ -104,7 +102,3 @@ def _copy(source: Path, target: Path) -> None:
         given.close()
     target.chmod(PRIVATE_FILE)
     sync(target)
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else type(error).__name__

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.errors import KeyTaken, StorageUnavailable
 
 Row = tuple[Any, ...]
 Value = int | str | bytes | None
@@ -45,7 +45,7 @@ class Transaction(ABC):
 
     @abstractmethod
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        """Those of the wanted rows that are stored, table by table, with one statement."""
+        """Those of the wanted rows that are stored, table by table."""
 
     @abstractmethod
     async def insert(
@@ -54,9 +54,12 @@ class Transaction(ABC):
         """Adds rows, leaving out those whose key (the first `key` columns) exists, and returns the
         positions of the new rows."""
 
-    @abstractmethod
     async def append(self, *added: Rows) -> None:
-        """Adds rows whose keys are known to be new, with as few statements as possible."""
+        """Adds rows whose keys are known to be new."""
+        for one in added:
+            new = await self.insert(one.table, one.columns, one.rows, key=len(one.columns))
+            if len(new) < len(one.rows):
+                raise KeyTaken("Another process has stored the same; look again.")
 
     def atomic(self) -> AbstractAsyncContextManager[object]:
         """Within it, statements take effect together even if the work is not atomic."""

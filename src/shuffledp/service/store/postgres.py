@@ -106,14 +106,15 @@ class PostgresTransaction(Transaction):
             raise _taken() from None
 
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        found: list[set[Row]] = [set() for _ in wanted]
-        asked = [(part, one) for part, one in enumerate(wanted) if one.rows]
-        if asked:
-            sql = _look([(part, one.table, one.columns, one.rows[0]) for part, one in asked])
-            values = [column for _, one in asked for column in _turned(one.rows)]
-            for part, position in await self._connection.fetch(sql, *values):
-                found[part].add(wanted[part].rows[position - 1])
-        return found
+        return [await self._stored(one) for one in wanted]
+
+    async def _stored(self, wanted: Rows) -> set[Row]:
+        if not wanted.rows:
+            return set()
+        names = ", ".join(wanted.columns)
+        given = _unnest(wanted.columns, wanted.rows[0])
+        sql = f"SELECT {names} FROM {wanted.table} JOIN {given} USING ({names})"
+        return {tuple(row) for row in await self._connection.fetch(sql, *_turned(wanted.rows))}
 
     async def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
@@ -133,50 +134,11 @@ class PostgresTransaction(Transaction):
                 positions.add(position)
         return positions
 
-    async def append(self, *added: Rows) -> None:
-        """Skips existing rows and counts, instead of failing: PostgreSQL would write the keys into
-        its log."""
-        given = [one for one in added if one.rows]
-        if given:
-            sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
-            values = (column for one in given for column in _turned(one.rows))
-            stored = await self._connection.fetchval(sql, *values, timeout=self._seconds)
-            if stored != sum(len(one.rows) for one in given):
-                raise _taken()
 
-
-def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
-    """One statement that returns (number of the lookup, position of the row) of existing rows."""
-    parts, used = [], 0
-    for part, table, columns, sample in questions:
-        given = _unnest((*columns, "ordinal"), sample, used, " WITH ORDINALITY")
-        parts.append(
-            f"SELECT {part}, ordinal FROM {table} JOIN {given} USING ({', '.join(columns)})"
-        )
-        used += len(columns)
-    return " UNION ALL ".join(parts)
-
-
-def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
-    """One statement that adds rows to several tables, and returns how many were new."""
-    parts, used = [], 0
-    for number, (table, columns, sample) in enumerate(additions):
-        names = ", ".join(columns)
-        given = _unnest(columns, sample, used)
-        parts.append(
-            f"part{number} AS (INSERT INTO {table} ({names}) SELECT {names} FROM {given} "
-            "ON CONFLICT DO NOTHING RETURNING 1)"
-        )
-        used += len(columns)
-    counts = " + ".join(f"(SELECT count(*) FROM part{number})" for number in range(len(parts)))
-    return f"WITH {', '.join(parts)} SELECT {counts}"
-
-
-def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
-    arrays = ", ".join(
-        f"${n}::{ARRAY_TYPES[type(value)]}[]" for n, value in enumerate(sample, start=used + 1)
-    )
-    return f"unnest({arrays}){numbered} AS given({', '.join(columns)})"
+def _unnest(columns: Sequence[str], sample: Row) -> str:
+    types = (ARRAY_TYPES[type(value)] for value in sample)
+    arrays = ", ".join(f"${number}::{name}[]" for number, name in enumerate(types, start=1))
+    return f"unnest({arrays}) AS given({', '.join(columns)})"
 
 
 def _turned(rows: Sequence[Row]) -> list[list[Any]]:

@@ -19,20 +19,6 @@ TASKS_TABLE = """
 """
 """The tasks that are registered at a server; `changed` is when a task's state last changed, in
 seconds since 1970 (0: never)."""
-LOG_TABLE = """
-    CREATE TABLE task_log (place BIGINT PRIMARY KEY, task {BYTES} NOT NULL UNIQUE,
-        entry {BYTES} NOT NULL
-    );
-"""
-"""The public log of tasks, at the analyzer; nothing is ever deleted from it."""
-WITNESS_TABLES = """
-    CREATE TABLE witnessed (
-        log_key {BYTES} PRIMARY KEY, size BIGINT NOT NULL, root {BYTES} NOT NULL,
-        signature {BYTES} NOT NULL
-    );
-    CREATE TABLE proofs (task {BYTES} PRIMARY KEY, proof TEXT NOT NULL);
-"""
-"""The newest head of each log that the shuffler has witnessed, and the proofs of its tasks."""
 HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"
 """A table for testing whether the store can be written."""
 

@@ -58,29 +58,25 @@ class SqliteTransaction(Transaction):
         return list(self._connection.execute(re.sub(r"\$(\d+)", r"?\1", sql), values))
 
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        asked = [one for one in wanted if one.rows]
-        parts: list[str] = []
-        values: list[Value] = []
-        for one in asked:
-            given, bound = _packed(one.rows, len(values) + 1)
-            test = " AND ".join(map("{} = {}".format, one.columns, given))
-            parts.append(
-                f"(SELECT group_concat(key) FROM json_each(?{len(values) + 1}) "
-                f"WHERE EXISTS (SELECT 1 FROM {one.table} WHERE {test}))"
-            )
-            values += bound
-        found = (
-            [()]
-            if not asked
-            else list(self._connection.execute(f"SELECT {', '.join(parts)}", values))
+        return [self._stored(one) for one in wanted]
+
+    def _stored(self, wanted: Rows) -> set[Row]:
+        if not wanted.rows:
+            return set()
+        given, values = _packed(wanted.rows)
+        test = " AND ".join(map("{} = {}".format, wanted.columns, given))
+        ((positions,),) = self._connection.execute(
+            "SELECT group_concat(key) FROM json_each(?1) "
+            f"WHERE EXISTS (SELECT 1 FROM {wanted.table} WHERE {test})",
+            values,
         )
-        texts = iter(found[0])
-        return [_chosen(one.rows, next(texts)) if one.rows else set() for one in wanted]
+        return {wanted.rows[int(one)] for one in (positions or "").split(",") if one}
 
     async def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
     ) -> set[int]:
-        sql = f"{_insert(table, columns)} ON CONFLICT DO NOTHING"
+        names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
+        sql = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING"
         fresh = set()
         for position, row in enumerate(rows):
             self._connection.execute(sql, row)
@@ -91,7 +87,7 @@ class SqliteTransaction(Transaction):
     async def append(self, *added: Rows) -> None:
         for one in added:
             if one.rows:
-                given, values = _packed(one.rows, 1)
+                given, values = _packed(one.rows)
                 self._connection.execute(
                     f"INSERT INTO {one.table} ({', '.join(one.columns)}) "
                     f"SELECT {', '.join(given)} FROM json_each(?1)",
@@ -99,11 +95,10 @@ class SqliteTransaction(Transaction):
                 )
 
 
-def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, bytes]]:
-    """Many rows for one statement: (the SQL of each column's value; two values to bind, under
-    `number` and the next one). All bytes are joined into one long value, and JSON says where in it
-    each value begins and ends. SQLite then reads row after row without Python's global lock, so the
-    event loop keeps running."""
+def _packed(rows: Sequence[Row]) -> tuple[list[str], tuple[str, bytes]]:
+    """Many rows for one statement: (the SQL of each column's value; two values to bind). All bytes
+    are joined into one long value, and JSON says where in it each value begins and ends. SQLite
+    then reads row after row without Python's global lock, so the event loop keeps running."""
     located, texts, at = [], [], 1
     for row in rows:
         cells: list[Value] = []
@@ -118,21 +113,11 @@ def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, byt
     given, cell = [], 0
     for value in rows[0]:
         if isinstance(value, bytes):
-            given.append(f"substr(?{number + 1}, value->>{cell}, value->>{cell + 1})")
+            given.append(f"substr(?2, value->>{cell}, value->>{cell + 1})")
         else:
             given.append(f"value->>{cell}")
         cell += 2 if isinstance(value, bytes) else 1
     return given, (json.dumps(located), b"".join(texts))
-
-
-def _chosen(rows: Sequence[Row], positions: str | None) -> set[Row]:
-    """The rows at positions that are given as numbers with commas between them."""
-    return {rows[int(position)] for position in positions.split(",")} if positions else set()
-
-
-def _insert(table: str, columns: Sequence[str]) -> str:
-    marks = ", ".join("?" for _ in columns)
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
 
 
 class SqliteDatabase(Database):
@@ -168,7 +153,7 @@ class SqliteDatabase(Database):
                 self._connection.execute(setting)
         except (OSError, apsw.CantOpenError, apsw.BusyError) as error:
             raise ConfigError(
-                f"The SQLite store {self._path} cannot be opened ({_reason(error)}); its folder "
+                f"The SQLite store {self._path} cannot be opened ({reason(error)}); its folder "
                 "must exist and be writable."
             ) from None
         except apsw.NotADBError:
@@ -224,7 +209,7 @@ def lock_store(path: str, seconds: float) -> BaseFileLock:
         lock = lock_file(Path(f"{path}.lock"), seconds)
     except OSError as error:
         raise ConfigError(
-            f"The SQLite store {path} cannot be opened ({_reason(error)}); its folder must exist "
+            f"The SQLite store {path} cannot be opened ({reason(error)}); its folder must exist "
             "and be writable."
         ) from None
     if lock is None:
@@ -252,11 +237,12 @@ def check_file(path: str, role: str) -> None:
             connection.close()
     except (OSError, apsw.Error) as error:
         raise ConfigError(
-            f"The SQLite store {path} cannot be opened ({_reason(error)}); use a file in a folder "
+            f"The SQLite store {path} cannot be opened ({reason(error)}); use a file in a folder "
             "that exists and is writable; the file must be a database or not exist yet."
         ) from None
     check_role([row[0] for row in rows], role)
 
 
-def _reason(error: Exception) -> str:
-    return error.strerror or "" if isinstance(error, OSError) else type(error).__name__
+def reason(error: Exception) -> str:
+    """Why a file cannot be used, without its path."""
+    return (error.strerror or str(error)) if isinstance(error, OSError) else type(error).__name__

@@ -10,7 +10,6 @@ from pathlib import Path
 from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import UNFINISHED
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
@@ -21,11 +20,20 @@ from shuffledp.tasks.keys import KeyFolder
 SEEN_FOLDER = re.compile(r"seen-(\d+)-(\d+)")
 
 
-class AnalyzerCare(TaskCare):
-    """The analyzer's part of archiving and deleting tasks."""
+class AnalyzerRetention(Retention):
+    """What the analyzer deletes: batches with their task; results and replay memories by age."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database, self._clock = database, clock
+    def __init__(
+        self,
+        config: AnalyzerConfig,
+        database: Database,
+        tasks: TaskRegistry,
+        budget: Budget,
+        clock: Clock,
+    ) -> None:
+        super().__init__(clock)
+        self._config, self._database, self._tasks = config, database, tasks
+        self._budget = budget
 
     async def waiting(self, entry: RegisteredTask) -> int:
         return int(entry.state != "archived" and self._clock() < entry.task.expires + CLOCK_SECONDS)
@@ -40,22 +48,6 @@ class AnalyzerCare(TaskCare):
 
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         await transaction.run("DELETE FROM batches WHERE task=$1", entry.number)
-
-
-class AnalyzerRetention(Retention):
-    """Results and replay memories that are too old."""
-
-    def __init__(
-        self,
-        config: AnalyzerConfig,
-        database: Database,
-        tasks: TaskRegistry,
-        budget: Budget,
-        clock: Clock,
-    ) -> None:
-        super().__init__(clock)
-        self._config, self._database, self._tasks = config, database, tasks
-        self._budget = budget
 
     async def once(self) -> None:
         if self._config.result_days:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 
-from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.retention import Retention
-from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 
 GIVEN_UP = "discarded: the task was archived"
 
 
-class ShufflerCare(TaskCare):
-    """The shuffler's part of archiving and deleting tasks."""
+class ShufflerRetention(Retention):
+    """What the shuffler deletes: reports and who has answered, with their task; tokens, and the ids
+    and tokens of reports, by age."""
 
-    def __init__(self, store: ShufflerStore) -> None:
-        self._store = store
+    def __init__(self, config: ShufflerConfig, store: ShufflerStore, clock: Clock) -> None:
+        super().__init__(clock)
+        self._config, self._store = config, store
+        self._database, self._tasks = store.database, store.tasks
 
     async def waiting(self, entry: RegisteredTask) -> int:
         state = await self._store.filling(entry.number)
@@ -31,36 +33,21 @@ class ShufflerCare(TaskCare):
         return sum(batch.state not in ("deleted", "discarded") for batch in batches)
 
     async def give_up(self, entry: RegisteredTask) -> None:
-        """Destroys the keys of reports that wait, and deletes the reports and who has answered."""
+        """Destroys the key of reports that wait, and deletes the reports and who has answered."""
         state = await self._store.filling(entry.number)
         if state and state.reports:
             keys = self._store.keys
             await asyncio.to_thread(keys.destroy, entry.task.id, state.number, GIVEN_UP)
             await self._store.reconcile(entry)
-        await self._store.database.delete("used", ("task", "name"), "task = $1", entry.number)
+        await self.clear(entry)
 
     async def clear(self, entry: RegisteredTask) -> None:
-        """Deletes the large tables' rows, before the task itself."""
-        await self._store.database.delete("used", ("task", "name"), "task = $1", entry.number)
+        await self._forget_uses(entry)
 
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         await transaction.run("DELETE FROM proofs WHERE task=$1", entry.task.id)
         for table in ("batches", "filling"):
             await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
-
-
-class ShufflerRetention(Retention):
-    """Tokens, and the ids and tokens of reports, that are too old."""
-
-    def __init__(
-        self,
-        config: ShufflerConfig,
-        database: Database,
-        tasks: TaskRegistry,
-        clock: Clock,
-    ) -> None:
-        super().__init__(clock)
-        self._config, self._database, self._tasks = config, database, tasks
 
     async def once(self) -> None:
         if self._config.token_days:
@@ -90,6 +77,10 @@ class ShufflerRetention(Retention):
         if entry.ended() + CLOCK_SECONDS > self.before(self._config.replay_days):
             return
         await self._tasks.close(entry)
-        gone = await self._database.delete("used", ("task", "name"), "task = $1", entry.number)
+        gone = await self._forget_uses(entry)
         if gone:
             log("old report ids deleted", task=entry.task.id.hex(), reports=gone)
+
+    async def _forget_uses(self, entry: RegisteredTask) -> int:
+        """Deletes the record of who answered a task; returns how many rows it had."""
+        return await self._database.delete("used", ("task", "name"), "task = $1", entry.number)
