@@ -265,7 +265,14 @@ LONG = {
 seeds, and cases whose sibling shows the same feature in less time."""
 PLACES |= {f"{file}::{test}": "system" for file, tests in LONG.items() for test in tests}
 """Folders, files, tests and single cases of a test, from the root of the checkout."""
-OUTSIDE = {"browser", "postgres_database", "spark", "studio"}
+OUTSIDE = {
+    "browser",
+    "postgres_database",
+    "postgres_programs",
+    "postgres_server",
+    "spark",
+    "studio",
+}
 """Fixtures that start something outside Python."""
 STORE_FIXTURES = ("stores", "more_stores", "place", "issuer_store")
 """Fixtures that run a test on SQLite and again on PostgreSQL. `make test` runs these tests on
