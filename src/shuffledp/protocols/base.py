@@ -127,6 +127,8 @@ class Protocol(ABC, Generic[R_co]):
         """One user's value as `encode` takes it."""
         if np.ndim(value) != 0:
             raise ValueOutOfRange("One user has one value; use randomize_all for many users.")
+        if isinstance(value, str):  # NumPy's own texts lose NUL characters at the end
+            return np.array([str(value)], object)
         return np.array([value])
 
     @abstractmethod

@@ -318,14 +318,14 @@ def _remade(of: type[QueryOptions], given: dict[str, Any]) -> QueryOptions:
 
 
 def _check_missing(missing: object) -> None:
+    if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
+        raise ParameterError("missing must be a value of the column's type, or the word bucket.")
     if missing == "drop":
         raise ParameterError(
             'missing="drop" is refused: the number of remaining rows would reveal who has a '
             'value, and that number is public; count them with missing="bucket", or as a value '
             "with missing=0."
         )
-    if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
-        raise ParameterError("missing must be a value of the column's type, or the word bucket.")
 
 
 def _check_where(where: object) -> None:

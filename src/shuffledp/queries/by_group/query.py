@@ -25,15 +25,9 @@ from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.by_group.protocol import MOST_COUNTED_GROUPS, PAIR, ByGroupProtocol
 from shuffledp.queries.by_group.result import ANSWERS, MEAN, GroupsResult
-from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.histogram.protocol import LONGEST_LABEL, Label
 from shuffledp.queries.options import Option
-from shuffledp.queries.records import (
-    BOUND,
-    BUCKET,
-    LABEL,
-    LONGEST_LABEL,
-    protocol_record,
-)
+from shuffledp.queries.records import BOUND, BUCKET, LABEL, protocol_record
 from shuffledp.queries.texts import LIST_WRITTEN, listed_typed, two_bounds
 
 GROUPS = Option(
@@ -105,8 +99,13 @@ class SumQuery(GroupableQuery):
     def adds_up(self) -> bool:
         return True
 
+    @property
+    def adds_rows(self) -> bool:
+        """Whether rows are still to be added up for each user: the bounds are those of the sums."""
+        return self.user is not None and self.rows_per_user is None
+
     def of_sums(self) -> Self:
-        return self.changed(clamp=True)
+        return self.changed(clamp=True, user=None)
 
 
 @query(

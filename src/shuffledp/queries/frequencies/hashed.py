@@ -99,10 +99,6 @@ class HashedProtocol(Protocol[R_co]):
 
     # Values
 
-    def one_value(self, value: Any) -> Values:
-        super().one_value(value)
-        return np.array([value], None if isinstance(value, int) else object)
-
     @abstractmethod
     def coder(self, labels: list[Any]) -> Coder:
         """Draws the buckets of users with some of these different labels, each hashed once."""

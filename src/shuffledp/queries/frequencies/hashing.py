@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.histogram.protocol import Label, check_label_sizes
 
 Numbers = NDArray[np.uint64]
 
 SEED_BYTES = 32
-MOST_CANDIDATES = 10**5
+MOST_CANDIDATES, LARGEST_CANDIDATE = 10**5, 2**64 - 1
 PREFIX = b"shuffledp label "
 TEXT, WHOLE = b"\x00", b"\x01"
 """The byte before a text's UTF-8, and before a whole number's eight bytes."""
@@ -57,8 +57,7 @@ def checked_candidates(labels: object) -> tuple[Label, ...]:
     types = {type(name) for name in names}
     if not (types <= {str} or types <= {int}):
         raise ParameterError("Candidates must all be texts, or all be whole numbers.")
-    if types == {int} and not (min(names) >= -(2**63) and max(names) < 2**64):
-        raise ParameterError("Candidates must be whole numbers of at most 64 bits.")
+    check_label_sizes(names, LARGEST_CANDIDATE)
     if len({name % 2**64 if isinstance(name, int) else name for name in names}) < len(names):
         raise ParameterError("Two candidates are the same; name each once.")
     return names

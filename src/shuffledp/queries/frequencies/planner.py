@@ -17,8 +17,7 @@ from shuffledp.queries.frequencies.hashed import power_of_two_near
 from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.queries.records import LARGEST_LABEL
+from shuffledp.queries.histogram.protocol import LARGEST_LABEL, Label
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 MOST_MESSAGES = 200

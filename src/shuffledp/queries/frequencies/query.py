@@ -19,20 +19,20 @@ from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import looks_typed
-from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES, SEED_BYTES, checked_candidates
+from shuffledp.queries.frequencies.hashing import (
+    LARGEST_CANDIDATE,
+    MOST_CANDIDATES,
+    SEED_BYTES,
+    checked_candidates,
+)
 from shuffledp.queries.frequencies.planner import DEFAULT_COUNT, plan_frequencies
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
-from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.histogram.protocol import LARGEST_LABEL, LONGEST_LABEL, Label
 from shuffledp.queries.options import Option
-from shuffledp.queries.records import (
-    BUCKET,
-    LARGEST_LABEL,
-    LONGEST_LABEL,
-    protocol_record,
-)
+from shuffledp.queries.records import BUCKET, protocol_record
 from shuffledp.queries.texts import LIST_WRITTEN, listed
 
-CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, 2**64 - 1)))
+CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_CANDIDATE)))
 HASHED: dict[str, Schema] = {
     "cell": CELL,
     "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
@@ -156,8 +156,12 @@ class FrequenciesQuery(Query[HistogramResult]):
         """Excluded rows get labels of 62 random bits, which match no candidate; what they add to a
         candidate's estimate has mean 0."""
         numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
-        found = values.copy()
-        found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)
+        if values.dtype.kind not in "iu":
+            found, others = values.copy(), numbers.astype(str).astype(object)
+        else:  # narrower numbers would cut off most of the random bits
+            found = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+            others = numbers
+        found[~kept] = others
         return found
 
     def truth(self, values: Values) -> list[float]:

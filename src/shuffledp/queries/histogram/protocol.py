@@ -30,6 +30,7 @@ from shuffledp.cells.base import (
 )
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.cells.sparse.cell import NO_VALUE, KeptCell, SparseBuckets
+from shuffledp.documents.json_text import is_text
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted
@@ -38,6 +39,8 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import HistogramResult, whole_intervals
 
 Label = str | int
+LONGEST_LABEL = 1_000
+LARGEST_LABEL = 2**63 - 1
 BESIDE = "larger up + larger down"
 """In words, how the losses of heavy labels and of others add up."""
 
@@ -54,13 +57,28 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         names = tuple(label.item() if isinstance(label, np.generic) else label for label in names)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(issubclass(kind, str | int) and kind is not bool for kind in set(map(type, names))):
+    kinds = set(map(type, names))
+    if not all(issubclass(kind, str | int) and kind is not bool for kind in kinds):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
-    if len(set(names)) < len(names):
+    check_label_sizes(names, LARGEST_LABEL)
+    if len(set(names if len(kinds) == 1 else map(str, names))) < len(names):  # 1 and "1" are equal
         raise ParameterError(
             "Two buckets or groups have the same label; use a different one for each."
         )
     return names
+
+
+def check_label_sizes(names: Iterable[Label], largest: int) -> None:
+    """Refuses texts and whole numbers that a certificate cannot contain."""
+    texts = [name for name in names if isinstance(name, str)]
+    numbers = [name for name in names if isinstance(name, int)]
+    if max(map(len, texts), default=0) > LONGEST_LABEL or not is_text("".join(texts)):
+        raise ParameterError(
+            f"Labels must be texts of at most {LONGEST_LABEL:,} characters, without halves of "
+            "surrogate pairs; shorten or repair them."
+        )
+    if max(numbers, default=0) > largest or min(numbers, default=0) < -LARGEST_LABEL - 1:
+        raise ParameterError("Labels must be whole numbers of at most 64 bits; use smaller ones.")
 
 
 def checked_heavy(heavy: object, labels: tuple[Label, ...]) -> tuple[Label, ...]:

@@ -39,7 +39,7 @@ from shuffledp.queries.histogram.protocol import (
     checked_labels,
     encode_labels,
 )
-from shuffledp.queries.histogram.result import combined, of_histogram
+from shuffledp.queries.histogram.result import TIMES, combined, of_histogram
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import BUCKET as BUCKET_JSON
 from shuffledp.queries.records import LABEL, protocol_record
@@ -225,7 +225,8 @@ class HistogramQuery(Query[HistogramResult]):
         label = self.filtered_value
         if (values == label).any():
             raise ValueOutOfRange(f"Some values are {RESERVED}; rename them.")
-        found = values.astype(np.int64 if isinstance(label, int) else object)
+        signed = isinstance(label, int) and values.dtype != np.uint64  # the label is below 0
+        found = values.astype(np.int64 if signed else object)
         found[~kept] = label
         return found
 
@@ -237,6 +238,8 @@ class HistogramQuery(Query[HistogramResult]):
             labels=labels,
             other=self.other,
             heavy=tuple(truth_as_text(label) for label in self.heavy),
+            error_at=self.error_at,
+            cell=self.cell,
             shown=self.buckets,
         )
 
@@ -364,6 +367,8 @@ class CrosstabQuery(Query[HistogramResult]):
             raise ParameterError(
                 f"There are more than {MOST_BUCKETS:,} combinations; use fewer labels."
             )
+        if len(found) > 1 and any(TIMES in str(label) for labels in found for label in labels):
+            checked_labels(combined(found))  # two combinations may have the same name
         return cls(
             **asked.options(),
             columns=columns,

@@ -7,7 +7,7 @@ intervals of marginals come from the exact law of the sum of their cells (MATH �
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -22,6 +22,8 @@ from shuffledp.protocols.results import HistogramResult, whole_intervals
 from shuffledp.queries.histogram.protocol import Label
 
 Floats = NDArray[np.float64]
+TIMES = " × "
+"""Between the labels of a combination."""
 
 
 class Share(NamedTuple):
@@ -144,22 +146,21 @@ class CrosstabResult(HistogramResult):
         """`shares` as a data frame: the columns given, the label, share, low and high."""
         names = [given] if isinstance(given, str) else list(given)
         rows = self.shares(of, names)
-        columns: dict[str, list[Any]] = {
+        labels: dict[str, list[Any]] = {
             name: [row.given[place] for row in rows] for place, name in enumerate(names)
         }
-        columns[of] = [row.label for row in rows]
-        for name in ("share", "low", "high"):
-            columns[name] = [getattr(row, name) for row in rows]
-        return data_frame(columns, backend)
+        labels[of] = [row.label for row in rows]
+        numbers = {name: [getattr(row, name) for row in rows] for name in ("share", "low", "high")}
+        return data_frame(labels, numbers, backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per combination: its labels by column, estimate, clipped, low, high and joint
         ends."""
         combinations = list(product(*self.domains))
-        columns: dict[str, list[Any]] = {
+        labels: dict[str, list[Any]] = {
             name: [one[place] for one in combinations] for place, name in enumerate(self.by)
         }
-        return data_frame(columns | self._columns(), backend)
+        return data_frame(labels, self._columns(), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as a JSON object, with the labels of each column for every count."""
@@ -173,7 +174,7 @@ def combined(domains: Sequence[Sequence[Label]]) -> tuple[Label, ...]:
     """A name for each combination of labels; the labels themselves if there is one column."""
     if len(domains) == 1:
         return tuple(domains[0])
-    return tuple(" × ".join(str(label) for label in one) for one in product(*domains))
+    return tuple(TIMES.join(str(label) for label in one) for one in product(*domains))
 
 
 class Spread(NamedTuple):
@@ -208,11 +209,8 @@ def of_histogram(
     cell: Cell,
 ) -> CrosstabResult:
     """The crosstab from a histogram over the numbers of the combinations."""
-    shared: Mapping[str, Any] = {
-        name: getattr(result, name) for name in HistogramResult.__dataclass_fields__
-    }
     return CrosstabResult(
-        **{**shared, "labels": combined(domains)},
+        **result.fields_of(HistogramResult, labels=combined(domains)),
         by=by,
         domains=domains,
         variances=variances,

@@ -82,7 +82,7 @@ class IntegerSumQuery(SumQuery):
         return plan_integer_sum(users, self.epsilon, self.largest, **self.targets())
 
     def prepare(self, values: Values) -> Values:
-        if not self.clamp:
+        if not self.clamp or self.adds_rows:
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 

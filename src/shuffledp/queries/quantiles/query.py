@@ -31,6 +31,7 @@ from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.queries.quantiles.dates import (
     DTYPES,
     UNITS,
+    date_number,
     date_numbers,
     date_text,
     has_zone,
@@ -44,6 +45,7 @@ AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
 """Bounds of quantiles: two numbers or two dates."""
 LEVEL = Record({"buckets": Whole(2, protocols.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 SHORT = Text(100)
+LAST_DATE = datetime.max
 QUANTILE = Record(
     {"probability": Real(), "estimate": Real(), "interval": INTERVAL, "rmse": Real()},
     {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)},
@@ -229,9 +231,15 @@ class QuantilesQuery(Query[QuantilesResult]):
     def _outside(self) -> int | float:
         """The value of excluded rows: far enough above the bounds to be in another bin; for dates,
         in units since 1970."""
-        low, high, _ = checked_axis(self.bounds)
+        low, high, unit = checked_axis(self.bounds)
         if self.points:
-            return int(high + math.ceil((high - low + 1) / 7))
+            above = int(high + math.ceil((high - low + 1) / 7))
+            if unit and above > date_number(LAST_DATE, unit):
+                raise ParameterError(
+                    "With where, a seventh of the range is added above the bounds, which would be "
+                    "after the year 9999; use an earlier upper bound."
+                )
+            return above
         return outermost_floats(low, low + (high - low) * Fraction(8, 7))[1]
 
     @property

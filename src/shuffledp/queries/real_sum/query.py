@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, cast
@@ -119,10 +119,13 @@ class RealSumQuery(SumQuery):
         return replace(result, clamped=self.clamp)
 
     def prepare(self, values: Values) -> Values:
-        return clamped(values, *self.exact_bounds, whole_numbers=False) if self.clamp else values
+        if not self.clamp or self.adds_rows:
+            return values
+        return clamped(values, *self.exact_bounds, whole_numbers=False)
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        reals_within(values[kept], *self.exact_bounds)  # of_filtered may have wider bounds
+        if not self.adds_rows:
+            reals_within(values[kept], *self.exact_bounds)  # of_filtered may have wider bounds
         return super().filtered(values, kept)
 
     @property
@@ -227,9 +230,13 @@ class MeanWhereQuery(ByGroupQuery):
         """The mean of the first group."""
         one = super().finish(result)
         ((_, value, low, high),) = one.rows()
-        shared = {name.name: getattr(one, name.name) for name in fields(Result)}
         found = Estimate(
-            query=MeanQuery.name, value=value, low=low, high=high, possible=one.possible, **shared
+            **one.fields_of(Result),
+            query=MeanQuery.name,
+            value=value,
+            low=low,
+            high=high,
+            possible=one.possible,
         )
         return cast("GroupsResult", found)  # the caller gets the result of a mean
 
