@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRa
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.histogram.query import HistogramQuery
 from shuffledp.queries.histogram.result import CrosstabResult
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 ROWS = 400
 
@@ -370,3 +372,33 @@ def test_dates_at_the_ends_of_the_calendar() -> None:
     assert abs(whole.value - 400) < 6 * whole.rmse + 1
     with pytest.raises(ParameterError, match="after the year 9999"):
         shuffledp.quantiles(days, where="kept", **asked)
+
+
+# bounds
+
+
+def test_a_value_written_like_its_bound_is_within() -> None:
+    data = pd.DataFrame({"n": [0.1, 0.05] * 1_000, "kept": [True] * 2_000})
+    asked: dict[str, Any] = {
+        "column": "n",
+        "bounds": ("0.05", "0.1"),
+        "epsilon": 8,
+    }  # as in --bounds
+    for where in (None, "kept"):
+        found = shuffledp.real_sum(data, where=where, **asked)
+        assert abs(found.value - 150) < 6 * found.rmse + 0.1
+        assert abs(shuffledp.mean(data, where=where, **asked).value - 0.075) < 0.01
+        assert shuffledp.quantiles(data, where=where, **asked).quantile(0.9).high > 0.099
+    protocol = shuffledp.plan_real_sum(1_000, 1, bounds=("1/3", "0.7")).protocol
+    assert isinstance(protocol, RealSumProtocol)
+    for text, bound in (("0.7", protocol.high), ("0.3333333333333333", protocol.low)):
+        assert abs(Fraction(protocol.parse(text)) - bound) < Fraction(1, 10**15)
+        assert protocol.low <= Fraction(protocol.parse(text)) <= protocol.high
+    assert protocol.encode(protocol.sample_values(100)).max() <= protocol.grid * protocol.dither + (
+        protocol.dither - 1
+    )
+    for value in (0.7000000000000001, 0.333333333333333, np.nan):
+        with pytest.raises(ValueOutOfRange):
+            protocol.encode(np.array([value]))
+        with pytest.raises(ValueOutOfRange):
+            protocol.parse(str(value))

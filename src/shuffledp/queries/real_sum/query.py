@@ -22,11 +22,10 @@ from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
-from shuffledp.protocols.bounds import outermost_floats, reals_within
+from shuffledp.protocols.bounds import reals_within
 from shuffledp.protocols.results import ErrorLaw, Estimate, Result
 from shuffledp.queries.base import (
     BaselineArguments,
-    GroupArguments,
     KeptBounds,
     Query,
     StudioWords,
@@ -130,7 +129,8 @@ class RealSumQuery(SumQuery):
 
     @property
     def kept_bounds(self) -> KeptBounds:
-        return KeptBounds(*outermost_floats(*self.exact_bounds), clamp=self.clamp)
+        low, high = self.exact_bounds
+        return KeptBounds(float(low), float(high), clamp=self.clamp)
 
     def of_filtered(self) -> RealSumQuery:
         """Excluded rows count as 0, which must be within the bounds."""
@@ -144,8 +144,12 @@ class RealSumQuery(SumQuery):
     def for_baseline(self) -> BaselineArguments:
         return BaselineArguments(query="real-sum", prepare=self.prepare, bounds=self.exact_bounds)
 
-    def for_groups(self) -> GroupArguments:
-        return GroupArguments(answer=self.name, bounds=self.exact_bounds, clamp=self.clamp)
+    def for_groups(self) -> dict[str, Any]:
+        return {"bounds": self.exact_bounds}
+
+    @property
+    def least_value(self) -> float:
+        return float(self.exact_bounds[0])
 
 
 @query(
