@@ -64,19 +64,17 @@ class CellProof:
     proof: Proof
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self._head(), "proof": self.proof.to_dict()}
-
-    def claims(self) -> dict[str, Any]:
-        """`to_dict` without the digits that depend on the arithmetic library."""
-        return {**self._head(), "proof": self.proof.claims()}
-
-    def _head(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "copies": self.copies,
             "up": str(self.up),
             "down": str(self.down),
+            "proof": self.proof.to_dict(),
         }
+
+    def claims(self) -> dict[str, Any]:
+        """`to_dict` without the digits that depend on the arithmetic library."""
+        return {**self.to_dict(), "proof": self.proof.claims()}
 
 
 @dataclass(frozen=True, kw_only=True)

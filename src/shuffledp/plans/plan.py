@@ -102,14 +102,12 @@ class Forecast:
         users: int,
         *,
         central_rmse: float,
-        errors: tuple[float, float] | None = None,
         error_at: Fraction | None = None,
     ) -> Forecast:
-        """The cost and the error of a protocol with `users` reports; `errors` overrides the
-        protocol's range of 95 % of the errors."""
+        """The cost and the error of a protocol with `users` reports."""
         messages = protocol.messages_per_user()
         checked_size(users * messages)
-        low, high = errors or protocol.error_range(users, 0.05)
+        low, high = protocol.error_range(users, 0.05)
         return cls(
             messages_per_user=messages,
             limit_messages=protocol.fewest_messages(),
@@ -148,7 +146,6 @@ class Plan(Generic[R_co]):
         expected: int,
         *,
         central_rmse: float,
-        errors: tuple[float, float] | None = None,
         printed: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Plan[R]:
@@ -160,11 +157,7 @@ class Plan(Generic[R_co]):
         return Plan(
             protocol=protocol,
             forecast=Forecast.of(
-                protocol,
-                expected,
-                central_rmse=central_rmse,
-                errors=errors,
-                error_at=target.error_at,
+                protocol, expected, central_rmse=central_rmse, error_at=target.error_at
             ),
             certificate=certify(protocol, progress),
             target=target,

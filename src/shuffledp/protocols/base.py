@@ -310,6 +310,16 @@ class Protocol(ABC, Generic[R_co]):
     def result_of(self, view: View, confidence: float) -> R_co:
         """The result of `analyze` for a view that it accepts."""
 
+    def promise(self, view: View, confidence: float) -> dict[str, Any]:
+        """The fields of every result that do not depend on its numbers."""
+        return {
+            "epsilon": self.epsilon,
+            "users": view.users,
+            "messages_per_user": self.messages_per_user(),
+            "confidence": confidence,
+            "seeded": view.seeded,
+        }
+
     @abstractmethod
     def rmse(self, users: int) -> float:
         """The root mean squared error of the result, at the worst data."""

@@ -13,6 +13,7 @@ from shuffledp.cells.base import Counts
 from shuffledp.numbers.lattice import Part, error_quantiles
 from shuffledp.numbers.rounding import even_rounding, worst_rounding
 from shuffledp.queries.by_group.result import MEAN, Floats
+from shuffledp.queries.ratios import Spread, ratio_interval
 from shuffledp.queries.real_sum.protocol import likely_total
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _mean(
     ends = [
         low + span * end
         for outside in outsides
-        for end in _fieller(above, size, law, law.reaches(outside))
+        for end in ratio_interval(above, size, Spread(law.own, law.other), law.reaches(outside))
     ]
     spread = math.sqrt(own + share**2 * other) / size if size > 0 else 1.0
     return (low + span * share, *ends, span * min(spread, 1.0))
@@ -168,19 +169,3 @@ class _Difference(NamedTuple):
         most, least = error_quantiles(self.parts, self.rounding, [1 - outside / 2, outside / 2])
         spread = math.sqrt(self.own + self.ratio**2 * self.other)
         return max(most, 0.0) / spread, max(-least, 0.0) / spread
-
-
-def _fieller(
-    above: float, size: float, law: _Difference, reaches: tuple[float, float]
-) -> tuple[float, float]:
-    """The ratios r in 0 … 1 for which sum − r·size lies within its error's reaches t, so that its
-    square is at most t²·(own + r²·other); all of them if the size may be 0."""
-    ends = []
-    for reach, side in zip(reaches, (-1, 1), strict=True):
-        a, b = size**2 - reach**2 * law.other, above * size
-        inside = b * b - a * (above**2 - reach**2 * law.own)
-        if size <= 0 or a <= 0 or inside < 0:
-            return 0.0, 1.0
-        ends.append(min(max((b + side * math.sqrt(inside)) / a, 0.0), 1.0))
-    low, high = ends
-    return low, high

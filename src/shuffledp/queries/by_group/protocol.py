@@ -288,12 +288,8 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             joint_high=found.joint_high,
             sizes=found.sizes,
             possible=self.possible(view.users),
-            confidence=confidence,
             rmse=found.rmse,
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
 
     def totals(self, sums: Counts, users: int) -> Floats:

@@ -93,12 +93,8 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
             **nobody,
             table=self.table(view),
             buckets_of=self.buckets_of,
-            confidence=confidence,
             rmse=0.0,
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         ).showing(self.candidates)
 
     def rmse(self, users: int, count: float | None = None) -> float:

@@ -13,7 +13,7 @@ from shuffledp.data.arrays import ColumnType, Values, as_labels
 from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Either, Listing, Pattern, Schema, Text, Whole
 from shuffledp.errors import ValueOutOfRange
-from shuffledp.numbers.exact import ExactNumber, whole
+from shuffledp.numbers.exact import whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import Query, StudioWords, query
@@ -38,11 +38,6 @@ HASHED: dict[str, Schema] = {
     "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
 }
 """The JSON schema of a protocol with hashed labels."""
-
-
-def most_messages(given: ExactNumber | None) -> int | None:
-    """The most messages in a report, as the planner takes it."""
-    return None if given is None else whole(given, "max_messages")
 
 
 @query(
@@ -126,9 +121,7 @@ class FrequenciesQuery(Query[HistogramResult]):
             self.epsilon,
             candidates=self.shown,
             error_at=self.error_at,
-            rmse=self.rmse,
-            max_messages=most_messages(self.max_messages),
-            expected=self.expected,
+            **self.targets(),
         )
 
     @property

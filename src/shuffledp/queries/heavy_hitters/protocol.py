@@ -100,12 +100,8 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         largest = max(float(found["values"].max(initial=0)), 0.0)
         return HeavyHittersResult(
             **found,
-            confidence=confidence,
             rmse=self.rmse(view.users, largest),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
 
     def rmse(self, users: int, count: float | None = None) -> float:

@@ -278,12 +278,8 @@ class HistogramProtocol(Protocol[HistogramResult]):
             high=high,
             joint_low=joint_low,
             joint_high=joint_high,
-            confidence=confidence,
             rmse=self._rmse_of(view.users, values),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
 
     def _parts(self) -> Iterable[tuple[Cell, slice]]:

@@ -237,13 +237,9 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
             axis=self.axis,
             counts=counts,
             errors=self._errors(view.users, counts, weights),
-            confidence=confidence,
             rmse=math.nan,
             rank_rmse=self.rmse(view.users),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
         return result.showing(result.probabilities)
 
