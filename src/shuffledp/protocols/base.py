@@ -245,10 +245,6 @@ class Protocol(ABC, Generic[R_co]):
         topped = self.whole_report(absent, *joined(drawn), nothing, entropy)
         return replace(topped, absent=absent)
 
-    def top_up_reports(self, absent: int) -> int:
-        """How many reports are enough for every `top_up` of `absent` missing users."""
-        return absent
-
     # How many messages
 
     def messages_per_user(self) -> float:

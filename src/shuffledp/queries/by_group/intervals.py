@@ -128,44 +128,22 @@ def _mean(
     errors, grid = _errors(protocol, totals, users), protocol.values.grid
     assert errors.size is not None
     above = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) / grid
-    size, own, other = float(totals[-1]), errors.variance / grid**2, errors.size.variance
+    size, other = float(totals[-1]), errors.size.variance
     share = min(max(above / size, 0.0), 1.0) if size > 0 else 0.5
     low, span = float(protocol.low), float(protocol.high - protocol.low)
-    law = _Difference.at(errors, grid, share)
-    ends = [
-        low + span * end
-        for outside in outsides
-        for end in ratio_interval(above, size, Spread(law.own, law.other), law.reaches(outside))
-    ]
-    spread = math.sqrt(own + share**2 * other) / size if size > 0 else 1.0
+    # the error of sum − r·size; its shape hardly changes with r, so it is that at the estimate
+    digits = [Part(one.weight / grid, one.variance, one.log_error) for one in errors.digits]
+    parts = [*digits, Part(-share, other, errors.size.log_error)]
+    rounding = errors.held * WORST_ROUNDING / grid**2
+    own = rounding + sum(one.weight**2 * one.variance for one in digits)
+    deviation = math.sqrt(own + share**2 * other)
+    ends = []
+    for outside in outsides:
+        most, least = error_quantiles(parts, rounding, [1 - outside / 2, outside / 2])
+        reaches = max(most, 0.0) / deviation, max(-least, 0.0) / deviation
+        ends += [
+            low + span * end for end in ratio_interval(above, size, Spread(own, other), reaches)
+        ]
+    usual = errors.variance / grid**2
+    spread = math.sqrt(usual + share**2 * other) / size if size > 0 else 1.0
     return (low + span * share, *ends, span * min(spread, 1.0))
-
-
-class _Difference(NamedTuple):
-    """The error of sum − r·size, the sum counted in largest values: its parts at one r, which
-    hardly changes its shape, and its variance at any."""
-
-    parts: list[Part]
-    rounding: float
-    own: float
-    """The variance of the sum's error."""
-    other: float
-    """The variance of the size's error."""
-    ratio: float
-
-    @classmethod
-    def at(cls, errors: _Errors, grid: int, ratio: float) -> _Difference:
-        """The error with its shape at one ratio r."""
-        assert errors.size is not None
-        digits = [Part(one.weight / grid, one.variance, one.log_error) for one in errors.digits]
-        rounding = errors.held * WORST_ROUNDING / grid**2
-        own = rounding + sum(one.weight**2 * one.variance for one in digits)
-        size = Part(-ratio, errors.size.variance, errors.size.log_error)
-        return cls([*digits, size], rounding, own, size.variance, ratio)
-
-    def reaches(self, outside: float) -> tuple[float, float]:
-        """The range of the error in standard deviations, with probability outside/2 left out on
-        each side; by the law of the cells' errors, whose tails are far from normal."""
-        most, least = error_quantiles(self.parts, self.rounding, [1 - outside / 2, outside / 2])
-        spread = math.sqrt(self.own + self.ratio**2 * self.other)
-        return max(most, 0.0) / spread, max(-least, 0.0) / spread

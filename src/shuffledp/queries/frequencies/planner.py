@@ -13,8 +13,11 @@ from shuffledp.plans.checks import checked_epsilon, checked_users
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.queries.frequencies.hashed import power_of_two_near
-from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
+from shuffledp.queries.frequencies.hashing import (
+    checked_candidates,
+    new_hash_seed,
+    power_of_two_near,
+)
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import LARGEST_LABEL, Label

@@ -20,8 +20,13 @@ from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.protocols.report import View
 from shuffledp.protocols.results import NUMBERS
-from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
-from shuffledp.queries.frequencies.hashing import checked_candidates, label_hashes
+from shuffledp.queries.frequencies.hashing import (
+    Coder,
+    HashedProtocol,
+    checked_candidates,
+    label_hashes,
+    sparse_cell,
+)
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.frequencies.table import ROWS, Table
 from shuffledp.queries.histogram.protocol import Label
