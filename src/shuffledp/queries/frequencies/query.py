@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells.registry import CELL
-from shuffledp.data.arrays import ColumnType, Values, as_labels
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Either, Listing, Pattern, Schema, Text, Whole
 from shuffledp.errors import ValueOutOfRange
@@ -18,7 +18,7 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
-from shuffledp.queries.checks import looks_typed
+from shuffledp.queries.checks import label_list, looks_typed
 from shuffledp.queries.frequencies.hashing import (
     LARGEST_CANDIDATE,
     MOST_CANDIDATES,
@@ -102,11 +102,8 @@ class FrequenciesQuery(Query[HistogramResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = self.candidates
-        if not isinstance(names, str) and isinstance(names, Iterable):
-            names = as_labels(names)
         self._store(
-            candidates=checked_candidates(names),
+            candidates=checked_candidates(label_list(self.candidates)),
             error_at=whole(self.error_at, "error_at", least=0),
         )
 

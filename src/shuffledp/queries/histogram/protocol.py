@@ -47,11 +47,12 @@ BESIDE = "larger up + larger down"
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
     """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
-    if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
-        labels = int(labels)
+    if isinstance(labels, np.generic):
+        labels = labels.item()
+    if isinstance(labels, int) and not isinstance(labels, bool):
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError("labels must be a list of labels, or a number of labels 0, 1, …")
+        raise ParameterError("labels must be a list of labels, or how many labels 0, 1, … there are.")
     names = tuple(islice(labels, MOST_BUCKETS + 1))  # labels may be an endless iterator
     if any(issubclass(kind, np.generic) for kind in set(map(type, names))):
         names = tuple(label.item() if isinstance(label, np.generic) else label for label in names)
@@ -88,7 +89,7 @@ def checked_heavy(heavy: object, labels: tuple[Label, ...]) -> tuple[Label, ...]
     found = islice(heavy, len(labels) + 1)
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in found)
     known = set(labels) if names else set()
-    if any(name not in known for name in names):
+    if any(not isinstance(name, str | int) or name not in known for name in names):
         raise ParameterError("Every heavy label must be one of the labels; add it there.")
     if len(set(names)) < len(names):
         raise ParameterError("A heavy label is named twice; name each once.")
