@@ -137,9 +137,10 @@ def _mean(
     rounding = errors.held * WORST_ROUNDING / grid**2
     own = rounding + sum(one.weight**2 * one.variance for one in digits)
     deviation = math.sqrt(own + share**2 * other)
+    levels = [level for outside in outsides for level in (1 - outside / 2, outside / 2)]
+    quantiles = error_quantiles(parts, rounding, levels)
     ends = []
-    for outside in outsides:
-        most, least = error_quantiles(parts, rounding, [1 - outside / 2, outside / 2])
+    for most, least in zip(quantiles[::2], quantiles[1::2], strict=True):
         reaches = max(most, 0.0) / deviation, max(-least, 0.0) / deviation
         ends += [
             low + span * end for end in ratio_interval(above, size, Spread(own, other), reaches)

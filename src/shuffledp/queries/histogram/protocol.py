@@ -52,7 +52,9 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if isinstance(labels, int) and not isinstance(labels, bool):
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError("labels must be a list of labels, or how many labels 0, 1, … there are.")
+        raise ParameterError(
+            "labels must be a list of labels, or how many there are: 0, 1, …, B−1."
+        )
     names = tuple(islice(labels, MOST_BUCKETS + 1))  # labels may be an endless iterator
     if any(issubclass(kind, np.generic) for kind in set(map(type, names))):
         names = tuple(label.item() if isinstance(label, np.generic) else label for label in names)
@@ -103,15 +105,18 @@ def _numbered(labels: tuple[Label, ...]) -> bool:
     return labels == tuple(range(len(labels)))
 
 
-def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
-    """Each label's bucket number; unknown labels go to `other` or are refused."""
+def encode_labels(
+    values: Values, labels: tuple[Label, ...], other: Label | None, numbered: bool | None = None
+) -> Values:
+    """Each label's bucket number; unknown labels go to `other` or are refused. `numbered` says
+    whether the labels are 0, 1, …, if that is known."""
     values = np.asarray(values)
     check_one_value_each(values)
     if values.dtype.kind not in "iuUO":
         raise ValueOutOfRange(
             f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
         )
-    if values.dtype.kind in "iu" and _numbered(labels):
+    if values.dtype.kind in "iu" and (_numbered(labels) if numbered is None else numbered):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
         if inside:
             return values  # a label is its bucket's number
@@ -238,11 +243,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
         return self.whole_report(users, *joined(drawn), self.public_totals_of_tally(tally), entropy)
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        values = np.asarray(values)
-        plain = self._numbered and values.ndim == 1 and values.size and values.dtype.kind in "iu"
-        if plain and int(values.min()) >= 0 and int(values.max()) < len(self.labels):
-            return values  # a label is its bucket's number
-        return encode_labels(values, self.labels, self.other)
+        return encode_labels(values, self.labels, self.other, numbered=self._numbered)
 
     @cached_property
     def _numbered(self) -> bool:

@@ -275,8 +275,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "low": str(self.low),
             "high": str(self.high),
             **self.axis.to_dict(),
