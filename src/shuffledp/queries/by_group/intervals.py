@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from shuffledp.cells.base import Counts
 from shuffledp.numbers.lattice import Part, error_quantiles
 from shuffledp.numbers.rounding import even_rounding, worst_rounding
+from shuffledp.protocols.results import NUMBERS
 from shuffledp.queries.by_group.result import MEAN, Floats
 from shuffledp.queries.ratios import Spread, ratio_interval
 from shuffledp.queries.real_sum.protocol import likely_total
@@ -24,23 +25,12 @@ USUAL_ROUNDING, WORST_ROUNDING = float(even_rounding(1)), float(worst_rounding(1
 one counter does not show which group's sum it moved."""
 
 
-class Answers(NamedTuple):
-    """One number per group with both intervals, and what is known of the groups' sizes."""
-
-    values: Floats
-    low: Floats
-    high: Floats
-    joint_low: Floats
-    joint_high: Floats
-    sizes: Floats | None
-    rmse: float
-
-
 def answers(
     protocol: ByGroupProtocol, sums: Counts, users: int, outsides: tuple[float, float]
-) -> Answers:
-    """The estimates and intervals of every group, from the sums of all its cells; intervals miss
-    with these two probabilities, each group alone and all groups at once."""
+) -> dict[str, Any]:
+    """The estimates, intervals and sizes of every group, as fields of a result, from the sums of
+    all its cells; intervals miss with these two probabilities, each group alone and all groups at
+    once."""
     totals = protocol.totals(sums, users)
     if protocol.whole:
         return _whole(protocol, sums[0], totals[0], users, outsides)
@@ -49,9 +39,9 @@ def answers(
     else:
         widest = (protocol.rmse(users) / float(protocol.values.step)) ** 2
         found = [_sum(protocol, own, users, outsides, widest) for own in totals.T]
-    values, low, high, joint_low, joint_high, rmse = np.array(found).T
+    *numbers, rmse = np.array(found).T
     sizes = None if protocol.sizes is None else totals[-1]
-    return Answers(values, low, high, joint_low, joint_high, sizes, float(rmse.max()))
+    return dict(zip(NUMBERS, numbers, strict=True)) | {"sizes": sizes, "rmse": float(rmse.max())}
 
 
 def _whole(
@@ -60,18 +50,17 @@ def _whole(
     totals: Floats,
     users: int,
     outsides: tuple[float, float],
-) -> Answers:
+) -> dict[str, Any]:
     """Whole numbers: one cell per group, with its exact intervals."""
     cell = protocol.digits[0].cell
-    ends = list[Floats]()
+    numbers = [totals]
     for outside in outsides:
         least, most = cell.intervals(users, sums, outside)
         # estimates are not whole numbers: intervals extend to the next ones
-        ends.append(np.minimum(least, np.floor(totals)).astype(np.float64))
-        ends.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
+        numbers.append(np.minimum(least, np.floor(totals)).astype(np.float64))
+        numbers.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
     largest = int(np.clip(np.ceil(totals.max()), 0, users * cell.largest))
-    low, high, joint_low, joint_high = ends
-    return Answers(totals, low, high, joint_low, joint_high, None, cell.rmse(users, largest))
+    return dict(zip(NUMBERS, numbers, strict=True)) | {"rmse": cell.rmse(users, largest)}
 
 
 class _Errors(NamedTuple):

@@ -281,14 +281,8 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return GroupsResult(
             answer=self.answer,
             labels=self.labels,
-            values=found.values,
-            low=found.low,
-            high=found.high,
-            joint_low=found.joint_low,
-            joint_high=found.joint_high,
-            sizes=found.sizes,
             possible=self.possible(view.users),
-            rmse=found.rmse,
+            **found,
             **self.promise(view, confidence),
         )
 

@@ -36,7 +36,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted
 from shuffledp.protocols.base import MOST_BUCKETS, Protocol, joined
 from shuffledp.protocols.report import Report, View
-from shuffledp.protocols.results import HistogramResult, whole_intervals
+from shuffledp.protocols.results import NUMBERS, HistogramResult, whole_intervals
 
 Label = str | int
 LONGEST_LABEL = 1_000
@@ -268,18 +268,15 @@ class HistogramProtocol(Protocol[HistogramResult]):
         joint = (1 - confidence) / len(sums)
         if all(group.independent for group in self.cell_groups):
             joint = -np.expm1(np.log(confidence) / len(sums))
-        low, high, joint_low, joint_high = (
+        ends = (
             end
             for outside in (1 - confidence, float(joint))
             for end in whole_intervals(values, *self._ends(view.users, sums, outside))
         )
+        numbers: dict[str, Any] = dict(zip(NUMBERS, (values, *ends), strict=True))
         return HistogramResult(
             labels=self.labels,
-            values=values,
-            low=low,
-            high=high,
-            joint_low=joint_low,
-            joint_high=joint_high,
+            **numbers,
             rmse=self._rmse_of(view.users, values),
             **self.promise(view, confidence),
         )
