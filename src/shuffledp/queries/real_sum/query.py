@@ -128,7 +128,9 @@ class RealSumQuery(SumQuery):
         return super().filtered(values, kept)
 
     @property
-    def kept_bounds(self) -> KeptBounds:
+    def kept_bounds(self) -> KeptBounds | None:
+        if self.adds_rows:
+            return None
         low, high = self.exact_bounds
         return KeptBounds(float(low), float(high), clamp=self.clamp)
 
