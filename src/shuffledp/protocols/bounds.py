@@ -41,7 +41,7 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     """`values` as floats in [low, high], exact, and not copied if they are already floats; raises
     an error that does not show them.
 
-    A bound such as 1/10 is no float. The float nearest to it, which is what people write as 0.1,
+    A bound such as 1/10 is not a float. The float nearest to it, which is what people write as 0.1,
     may lie just outside, and counts as the outermost float inside.
 
     Ensures: no value is outside the exact bounds.

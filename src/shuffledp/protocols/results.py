@@ -238,11 +238,13 @@ class Estimate(Result):
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
-        numbers = {"estimate": self.value, "clipped": self.clipped, "low": self.low}
-        columns = {**numbers, "high": self.high}
-        return data_frame(
-            {"query": [self.query]}, {name: [one] for name, one in columns.items()}, backend
-        )
+        numbers = {
+            "estimate": [self.value],
+            "clipped": [self.clipped],
+            "low": [self.low],
+            "high": [self.high],
+        }
+        return data_frame({"query": [self.query]}, numbers, backend)
 
     def __float__(self) -> float:
         return self.value
