@@ -402,3 +402,15 @@ def test_a_value_written_like_its_bound_is_within() -> None:
             protocol.encode(np.array([value]))
         with pytest.raises(ValueOutOfRange):
             protocol.parse(str(value))
+
+
+# batches
+
+
+def test_a_batch_of_another_protocol_is_neither_released_nor_analyzed() -> None:
+    counts, histogram = shuffledp.plan_count(10, 1), shuffledp.plan_histogram(100, 1, ["a", "b"])
+    batch = histogram.aggregate(np.array(["a"] * 100))
+    with pytest.raises(InputError, match="another protocol"):
+        counts.release(batch)
+    with pytest.raises(InputError, match="another protocol"):
+        counts.analyze(histogram.release(batch))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells import report_size as sizes
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, CellGroup, Counts, Member, Values
-from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import checked_confidence, to_float
@@ -280,13 +280,18 @@ class Protocol(ABC, Generic[R_co]):
     # The analyzer
 
     def check_batch(self, batch: Report | View) -> None:
-        """Raises `ShortBatchError` if a batch has less noise than the certificate needs."""
+        """Raises `ShortBatchError` if a batch has less noise than the certificate needs, and
+        `InputError` if another protocol made it."""
+        if batch.plus.size != self.counters:
+            raise InputError("This batch was made by another protocol; use the one that made it.")
         if batch.users < self.users:
             raise ShortBatchError(batch.users, self.users)
 
     def release(self, batch: Report) -> View:
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
-        return release(batch, self.users)
+        view = release(batch, self.users)
+        self.check_batch(view)
+        return view
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result of a released view, with its intervals.
