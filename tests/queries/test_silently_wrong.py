@@ -342,8 +342,6 @@ def test_combinations_with_the_same_name_are_refused() -> None:
     data = pd.DataFrame({"a": ["x"] * 100, "b": ["z"] * 100})
     with pytest.raises(ParameterError, match="the same label"):
         shuffledp.histogram(data, by=["a", "b"], domains=domains, epsilon=8)
-    with pytest.raises(ParameterError, match="the same label"):
-        shuffledp.plan_histogram(1_000, 1, [1, "1"])
 
 
 def test_a_value_is_no_label_that_only_resembles_it() -> None:

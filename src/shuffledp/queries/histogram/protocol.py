@@ -64,7 +64,7 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if not all(issubclass(kind, str | int) and kind is not bool for kind in kinds):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     check_label_sizes(names, LARGEST_LABEL)
-    if len(set(names if len(kinds) == 1 else map(str, names))) < len(names):  # 1 and "1" are equal
+    if len(set(names)) < len(names):
         raise ParameterError(
             "Two buckets or groups have the same label; use a different one for each."
         )
