@@ -21,7 +21,7 @@ from shuffledp import (
     plan_real_sum,
 )
 from shuffledp.cells.sparse.search import plan_sparse
-from shuffledp.queries.frequencies.hashed import HashedProtocol
+from shuffledp.queries.frequencies.hashing import HashedProtocol
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
 from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol

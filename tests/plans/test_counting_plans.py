@@ -15,6 +15,7 @@ from shuffledp.cells.search import CellTarget
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.plans.plan import Plan
+from shuffledp.plans.text import describe_plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.count.protocol import CountProtocol
 
@@ -154,6 +155,14 @@ def test_printed_constants_and_errata_3_and_4() -> None:
     with pytest.raises(PlanningError, match="stated for"):
         printed_recipe(10**4, F(1), F(2))
     assert certify(CountProtocol(F(1), at_one.cell))
+
+
+@pytest.mark.parametrize("said", [{"a": 1}, [1], "x", {"refused": 5}, {"rmse": "x"}])
+def test_what_a_plan_says_of_printed_constants_is_checked(said: object) -> None:
+    data = plan_count(100, 1).to_dict()
+    assert describe_plan(Plan.from_dict(data), verbose=True)
+    with pytest.raises(ParameterError, match="malformed"):
+        Plan.from_dict({**data, "printed_constants": said})
 
 
 def test_two_noises_beat_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from shuffledp import Plan, plan_frequencies
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.queries.frequencies.hashed import power_of_two_near
+from shuffledp.queries.frequencies.hashing import power_of_two_near
 from shuffledp.queries.frequencies.planner import MOST_LISTED, others_of
 
 MILLION = 10**6

@@ -88,7 +88,7 @@ def test_a_top_up_never_exceeds_the_reports_of_the_missing_users() -> None:
         (plan_integer_sum(50, 1, 4, cell="bounded"), 1),
     ):
         protocol = plan.protocol
-        size = protocol.top_up_reports(absent) * protocol.report_size(50)
+        size = absent * protocol.report_size(50)
         entropy = SeededEntropy("sizes")
         sizes = [int(protocol.top_up(absent, entropy).plus.sum()) for _ in range(2000)]
         assert max(sizes) <= size

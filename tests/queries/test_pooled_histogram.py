@@ -158,7 +158,7 @@ def test_top_ups_count_nothing(plan: Plan[HistogramResult]) -> None:
     assert ((result.joint_low <= held) & (held <= result.joint_high)).all()
     assert abs(protocol.anomaly(filled)) < 5
     sizes = [int(protocol.top_up(300, SeededEntropy(seed)).plus.sum()) for seed in range(20)]
-    assert max(sizes) <= protocol.top_up_reports(300) * protocol.report_size(USERS)
+    assert max(sizes) <= 300 * protocol.report_size(USERS)
 
 
 def batch(plan: Plan[HistogramResult], seed: int = 1) -> Any:

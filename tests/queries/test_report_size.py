@@ -198,7 +198,7 @@ def test_chernoffs_bound_covers_the_exact_tail() -> None:
 def test_a_reserve_holds_the_noise_of_as_many_missing_users() -> None:
     """Their noise fits where their reports would fit: more often than not by far."""
     protocol, entropy = counting(users=20), SeededEntropy("reserve")
-    most = protocol.top_up_reports(20) * reserve_size(protocol.cell_groups, 20)
+    most = 20 * reserve_size(protocol.cell_groups, 20)
     drawn = [protocol.top_up(20, entropy) for _ in range(500)]
     assert max(int(one.plus.sum() + one.minus.sum()) for one in drawn) < most
 

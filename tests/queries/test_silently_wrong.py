@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ import pytest
 
 import shuffledp
 from shuffledp.data.columns import FileFormat, column_of
-from shuffledp.errors import DataError, InputError, ParameterError
+from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
+from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.histogram.query import HistogramQuery
+from shuffledp.queries.histogram.result import CrosstabResult
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 ROWS = 400
 
@@ -226,3 +230,185 @@ def test_points_between_thousands_are_refused_beside_decimal_commas(tmp_path: Pa
     assert column_of(decimals, "km", semicolons).rows == 100  # 12.5 has no thousands
     points = csv(tmp_path, "price;km\n" + "1.5;1.234\n2.25;12.125\n" * 50)
     assert column_of(points, "km", semicolons).rows == 100
+
+
+# some rows
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
+def test_excluded_rows_match_no_candidate_whatever_the_width_of_the_numbers(dtype: str) -> None:
+    rows = 20_000
+    values = np.zeros(rows, dtype)
+    values[:100] = 5
+    data = pd.DataFrame({"n": values, "kept": np.arange(rows) < 2_000})
+    found = shuffledp.frequencies(
+        data, column="n", epsilon=8, candidates=[5, 7, 9], where="kept", seed=1
+    )
+    assert np.abs(found.values - [100, 0, 0]).max() < 6 * found.rmse + 1
+
+
+def test_unsigned_numbers_beyond_the_signed_ones_are_not_excluded() -> None:
+    values = np.array([2**63] * 1_000 + [2**64 - 1] * 500 + [1] * 500, np.uint64)
+    data = pd.DataFrame({"n": values, "kept": True})
+    found = shuffledp.histogram(data, column="n", epsilon=8, labels=[1, -1], other=0, where="kept")
+    assert np.abs(found.values - [500, 0, 1_500]).max() < 6 * found.rmse + 1
+
+
+def test_a_condition_does_not_change_the_cells_of_a_histogram(frame: pd.DataFrame) -> None:
+    asked: dict[str, Any] = {"column": "place", "epsilon": 1, "labels": ["a", "b"]}
+    asked |= {"cell": "sparse", "error_at": 5}
+    plain, kept = (shuffledp.histogram(frame, where=where, **asked) for where in (None, "yes"))
+    assert plain.certificate is not None and kept.certificate is not None
+    assert kept.certificate["cells"][0]["kind"] == plain.certificate["cells"][0]["kind"] == "sparse"
+    assert kept.messages_per_user < 2 * plain.messages_per_user
+
+
+@pytest.mark.parametrize("clamp", [False, True])
+def test_bounds_are_those_of_a_users_sum_with_a_condition_too(clamp: bool) -> None:
+    data = pd.DataFrame({"id": np.repeat(np.arange(1_000), 2), "n": [-50, 100] * 1_000})
+    data["kept"] = True
+    asked: dict[str, Any] = {"column": "n", "user": "id", "epsilon": 8, "clamp": clamp}
+    for where in (None, "kept"):
+        asked["where"] = where
+        real = shuffledp.real_sum(data, bounds=(0, 100), **asked)
+        whole = shuffledp.integer_sum(data, largest=100, **asked)
+        for found in (real, whole):
+            assert abs(found.value - 50_000) < 6 * found.rmse
+
+
+# what results say
+
+
+def test_every_estimate_of_a_result_has_its_guarantee(frame: pd.DataFrame) -> None:
+    asked: dict[str, Any] = {"column": "n", "user": "n", "rows_per_user": 90, "epsilon": 8}
+    asked["where"] = "yes"
+    quantiles = shuffledp.quantiles(frame, bounds=(0, 2), clamp=True, **asked)
+    table = shuffledp.frequencies(pd.concat([frame] * 10), **asked)
+    assert isinstance(table, FrequenciesResult)
+    for whole, each in (
+        (quantiles, [*quantiles.shown(), quantiles.between(0, 1), quantiles.between(0, 2)]),
+        (table, [table.frequency(2)]),
+    ):
+        for one in each:
+            shown, said = one.to_dict(), whole.to_dict()
+            for name in ("epsilon", "neighbours", "users", "rows_kept", "where", "clamped"):
+                assert shown[name] == said[name], name
+            assert one.about == whole.about and one.marks() == whole.marks()
+
+
+@pytest.mark.parametrize("name", ["low", "size", "estimate"])
+def test_a_column_named_like_a_number_stays_in_a_frame(frame: pd.DataFrame, name: str) -> None:
+    frame[name] = frame["place"]
+    groups = shuffledp.count(frame, column="yes", by=name, groups_public=True, epsilon=8)
+    assert groups.to_frame("pandas")[f"{name} (label)"].tolist() == ["a", "b"]
+    assert groups.to_frame("pandas")["low"].tolist() == groups.low.tolist()
+    frame["share"] = frame["n"]
+    several = shuffledp.histogram(
+        frame, by=[name, "share"], domains={name: ["a", "b"], "share": [0, 1, 2, 3]}, epsilon=8
+    )
+    assert isinstance(several, CrosstabResult)
+    assert set(several.to_frame("pandas").iloc[:, 0]) == {"a", "b"}
+    shares = several.shares_frame("share", name, "pandas")
+    assert set(shares["share (label)"]) == {0, 1, 2, 3} and shares["share"].max() <= 1
+
+
+def test_a_table_is_asked_about_labels_not_letters() -> None:
+    found = shuffledp.frequencies(["walk", "w"] * 5_000, epsilon=8)
+    numbers = shuffledp.frequencies(np.arange(10_000) % 4, epsilon=8)
+    assert isinstance(found, FrequenciesResult) and isinstance(numbers, FrequenciesResult)
+    with pytest.raises(ParameterError, match="must be a list"):
+        found.showing("walk")
+    assert numbers.showing(np.arange(2)).labels == (0, 1)
+    assert abs(numbers.frequency(np.arange(4)[3]).value - 2_500) < 100
+
+
+# labels
+
+
+@pytest.mark.parametrize("label", ["a" * 1_001, "\ud800", 2**64, -(2**63) - 1])
+def test_labels_that_no_certificate_can_contain_are_refused(label: str | int) -> None:
+    labels = [label, "b" if isinstance(label, str) else 1]
+    for plan in (
+        lambda: shuffledp.plan_histogram(1_000, 1, labels),
+        lambda: shuffledp.plan_by_group(1_000, 1, labels),
+        lambda: shuffledp.plan_frequencies(1_000, 1, candidates=labels),
+    ):
+        with pytest.raises(ParameterError, match="Labels must be"):
+            plan()
+
+
+def test_combinations_with_the_same_name_are_refused() -> None:
+    domains = {"a": ["x", "x × y"], "b": ["y × z", "z"]}
+    data = pd.DataFrame({"a": ["x"] * 100, "b": ["z"] * 100})
+    with pytest.raises(ParameterError, match="the same label"):
+        shuffledp.histogram(data, by=["a", "b"], domains=domains, epsilon=8)
+
+
+def test_a_value_is_no_label_that_only_resembles_it() -> None:
+    histogram = shuffledp.plan_histogram(1_000, 1, ["a", "b"])
+    with pytest.raises(ValueOutOfRange):
+        histogram.randomize("a\0")
+    groups = shuffledp.plan_by_group(1_000, 1, [0, 1])
+    for label in (True, 1.0, "1"):
+        with pytest.raises(ValueOutOfRange, match="not declared"):
+            groups.randomize((label, 1))
+
+
+# dates
+
+
+def test_dates_at_the_ends_of_the_calendar() -> None:
+    plan = shuffledp.plan_quantiles(1_000, 1, ("2013-01-01T00:00", "2013-12-31T00:00"))
+    for text in ("0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00"):
+        with pytest.raises(ValueOutOfRange, match="a date from"):
+            plan.protocol.parse(text)
+    assert plan.protocol.parse("2013-01-31T08:30:00+01:00") == np.datetime64("2013-01-31T07:30")
+    assert plan.protocol.parse("20130131T0830") == np.datetime64("2013-01-31T08:30")
+    days = pd.DataFrame({"day": pd.to_datetime(["2013-05-05"] * 400).date, "kept": True})
+    asked: dict[str, Any] = {"column": "day", "bounds": ("2000-01-01", "9999-12-31"), "epsilon": 8}
+    whole = shuffledp.quantiles(days, **asked).between("2000-01-01", "9999-12-31")
+    assert abs(whole.value - 400) < 6 * whole.rmse + 1
+    with pytest.raises(ParameterError, match="after the year 9999"):
+        shuffledp.quantiles(days, where="kept", **asked)
+
+
+# bounds
+
+
+def test_a_value_written_like_its_bound_is_within() -> None:
+    data = pd.DataFrame({"n": [0.1, 0.05] * 1_000, "kept": [True] * 2_000})
+    asked: dict[str, Any] = {
+        "column": "n",
+        "bounds": ("0.05", "0.1"),
+        "epsilon": 8,
+    }  # as in --bounds
+    for where in (None, "kept"):
+        found = shuffledp.real_sum(data, where=where, **asked)
+        assert abs(found.value - 150) < 6 * found.rmse + 0.1
+        assert abs(shuffledp.mean(data, where=where, **asked).value - 0.075) < 0.01
+        assert shuffledp.quantiles(data, where=where, **asked).quantile(0.9).high > 0.099
+    protocol = shuffledp.plan_real_sum(1_000, 1, bounds=("1/3", "0.7")).protocol
+    assert isinstance(protocol, RealSumProtocol)
+    for text, bound in (("0.7", protocol.high), ("0.3333333333333333", protocol.low)):
+        assert abs(Fraction(protocol.parse(text)) - bound) < Fraction(1, 10**15)
+        assert protocol.low <= Fraction(protocol.parse(text)) <= protocol.high
+    assert protocol.encode(protocol.sample_values(100)).max() <= protocol.grid * protocol.dither + (
+        protocol.dither - 1
+    )
+    for value in (0.7000000000000001, 0.333333333333333, np.nan):
+        with pytest.raises(ValueOutOfRange):
+            protocol.encode(np.array([value]))
+        with pytest.raises(ValueOutOfRange):
+            protocol.parse(str(value))
+
+
+# batches
+
+
+def test_a_batch_of_another_protocol_is_neither_released_nor_analyzed() -> None:
+    counts, histogram = shuffledp.plan_count(10, 1), shuffledp.plan_histogram(100, 1, ["a", "b"])
+    batch = histogram.aggregate(np.array(["a"] * 100))
+    with pytest.raises(InputError, match="another protocol"):
+        counts.release(batch)
+    with pytest.raises(InputError, match="another protocol"):
+        counts.analyze(histogram.release(batch))

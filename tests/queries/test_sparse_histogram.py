@@ -168,7 +168,7 @@ def test_top_ups_are_users_without_a_value(plan: Plan[HistogramResult]) -> None:
     assert abs(result.values.sum() - 1500) < 400
     assert (result.joint_low <= np.where(np.arange(300) < 40, 38, 0)).all()
     sizes = [int(protocol.top_up(500, SeededEntropy(seed)).plus.sum()) for seed in range(50)]
-    assert max(sizes) <= protocol.top_up_reports(500) * protocol.report_size(2000)
+    assert max(sizes) <= 500 * protocol.report_size(2000)
 
 
 def test_honest_batches_are_plausible(plan: Plan[HistogramResult]) -> None:

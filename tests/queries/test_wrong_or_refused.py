@@ -308,6 +308,30 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "entropy": (lambda: shuffledp.count([1], epsilon=1, entropy=42), "seed="),  # type: ignore[call-overload]
     "seed": (lambda: shuffledp.count([1], epsilon=1, seed=1.5), "whole number or a text"),  # type: ignore[call-overload]
+    "seed of time": (
+        lambda: shuffledp.count([1], epsilon=1, seed=np.timedelta64(1, "s")),  # type: ignore[call-overload]
+        "whole number or a text",
+    ),
+    "seed that is not text": (
+        lambda: shuffledp.count([1], epsilon=1, seed="\ud800"),
+        "surrogate",
+    ),
+    "missing as array": (
+        lambda: shuffledp.count([1], epsilon=1, missing=np.array([1, 2])),  # type: ignore[call-overload]
+        "value of the column's type",
+    ),
+    "groups of time": (
+        lambda: shuffledp.count([1], epsilon=1, by=["a"], groups=np.timedelta64(2000, "s")),  # type: ignore[call-overload]
+        "must be a list",
+    ),
+    "nothing heavy": (
+        lambda: shuffledp.histogram([1], epsilon=1, labels=3, heavy=None),  # type: ignore[arg-type]
+        "must be a list",
+    ),
+    "heavy lists": (
+        lambda: shuffledp.histogram([1], epsilon=1, labels=3, heavy=[[1], [2]]),  # type: ignore[list-item]
+        "one of the labels",
+    ),
     "seed and entropy": (
         lambda: shuffledp.count([1], epsilon=1, seed=1, entropy=SeededEntropy(1)),
         "not both",

@@ -85,7 +85,7 @@ def _race(path: str, tries: int, results: Queue[int]) -> None:
     done = 0
     for _ in range(tries):
         try:
-            Ledger(path).spend("0.01", f"by {os.getpid()}")
+            Ledger(path).spend("0.02", f"by {os.getpid()}")
             done += 1
         except BudgetExceeded:
             pass
@@ -97,13 +97,13 @@ def test_processes_that_race_lose_nothing(tmp_path: Path) -> None:
     Ledger.create(path, 1)
     context = multiprocessing.get_context("spawn")
     results: Queue[int] = context.Queue()
-    racers = [context.Process(target=_race, args=(path, 60, results)) for _ in range(3)]
+    racers = [context.Process(target=_race, args=(path, 30, results)) for _ in range(3)]
     for racer in racers:
         racer.start()
     for racer in racers:
         racer.join(60)
-    assert sum(results.get(timeout=5) for _ in racers) == 100
-    assert Ledger(path).remaining() == 0 and len(Ledger(path).entries()) == 100
+    assert sum(results.get(timeout=5) for _ in racers) == 50
+    assert Ledger(path).remaining() == 0 and len(Ledger(path).entries()) == 50
 
 
 def filled(path: Path, first: str = "first") -> Ledger:

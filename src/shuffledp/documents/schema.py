@@ -312,9 +312,9 @@ ONE_LINE = Pattern(
 direction."""
 
 
-def hex_text(size: int, words: str = "") -> Text:
+def hex_text(size: int) -> Text:
     """The text of `size` bytes in lower-case hexadecimal digits."""
-    return Text(2 * size, 2 * size, Pattern(f"[0-9a-f]{{{2 * size}}}", words))
+    return Text(2 * size, 2 * size, Pattern(f"[0-9a-f]{{{2 * size}}}"))
 
 
 HASH_TEXT = hex_text(32)

@@ -50,7 +50,7 @@ def filtered_for_groups(
 def check_no_mean(query: GroupableQuery) -> None:
     """Refuses the mean of some rows of a public group, which would be a ratio of two private
     numbers."""
-    if query.for_groups().answer == MEAN:
+    if query.name == MEAN:
         raise ParameterError(
             "A mean by public groups uses all rows of a group; leave where out, or declare the "
             "groups with groups= as private ones."
@@ -102,7 +102,7 @@ def _together(
     alone, joint = zip(*each, strict=True)
     first = alone[0]
     return GroupsResult(
-        answer=query.for_groups().answer,
+        answer=query.name,
         by=groups.name,
         labels=labels,
         values=np.array([one.value for one in alone]),

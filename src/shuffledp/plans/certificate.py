@@ -7,22 +7,19 @@ program `shuffledp_check`, which shares no code with this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cells.base import CELL_EPSILON, LARGEST_EPSILON_OF_CELL, MOST_USERS, Member, Proof
+from shuffledp.cells.base import CELL_EPSILON, LARGEST_EPSILON_OF_CELL, MOST_USERS, Proof
 from shuffledp.cells.registry import prove
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS
 from shuffledp.documents.schema import Anything, Listing, OneOf, Rational, Record, Text, Whole
 from shuffledp.errors import FalseClaim, ParameterError, PrivacyViolation
 from shuffledp.numbers.exact import show
-from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS, Protocol
+from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS, Progress, Protocol
 from shuffledp.protocols.registry import PROTOCOL, protocol_from_dict
 from shuffledp.protocols.results import NEIGHBOURS, Result
-
-Progress = Callable[[int], None]
 
 CERTIFICATE_FORMAT = "shuffledp certificate 2"
 SENTENCE = Text(500)
@@ -64,19 +61,17 @@ class CellProof:
     proof: Proof
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self._head(), "proof": self.proof.to_dict()}
-
-    def claims(self) -> dict[str, Any]:
-        """`to_dict` without the digits that depend on the arithmetic library."""
-        return {**self._head(), "proof": self.proof.claims()}
-
-    def _head(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "copies": self.copies,
             "up": str(self.up),
             "down": str(self.down),
+            "proof": self.proof.to_dict(),
         }
+
+    def claims(self) -> dict[str, Any]:
+        """`to_dict` without the digits that depend on the arithmetic library."""
+        return {**self.to_dict(), "proof": self.proof.claims()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,18 +128,17 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
             "less noise than some of them need; plan all for the same users.",
             {"users": [member.cell.users for member in protocol.members]},
         )
-    proofs = tuple(_prove(member, progress) for member in protocol.members)
-    return Certificate(protocol=protocol, loss=loss, proofs=proofs, version=__version__)
-
-
-def _prove(member: Member, progress: Progress | None) -> CellProof:
-    return CellProof(
-        kind=member.cell.kind,
-        copies=member.copies,
-        up=member.up,
-        down=member.down,
-        proof=prove(member.cell, member.up, member.down, progress),
+    proofs = tuple(
+        CellProof(
+            kind=member.cell.kind,
+            copies=member.copies,
+            up=member.up,
+            down=member.down,
+            proof=prove(member.cell, member.up, member.down, progress),
+        )
+        for member in protocol.members
     )
+    return Certificate(protocol=protocol, loss=loss, proofs=proofs, version=__version__)
 
 
 def verify(data: object) -> Certificate:
@@ -174,12 +168,9 @@ def verify(data: object) -> Certificate:
     for name in ("statement", "epsilon", "loss", "rule", "neighbours", "users"):
         if data.get(name) != shown[name]:
             raise _altered(name)
-    cells = data["cells"]
-    if len(cells) != len(certificate.proofs):
+    cells, claims = data["cells"], [proof.claims() for proof in certificate.proofs]
+    if len(cells) != len(claims) or not all(map(_says, cells, claims)):
         raise _altered("cells")
-    for given, proof in zip(cells, certificate.proofs, strict=True):
-        if not _says(given, proof.claims()):
-            raise _altered("cells")
     return certificate
 
 

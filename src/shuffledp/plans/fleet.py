@@ -123,7 +123,7 @@ def fleet(
 ) -> Fleet:
     """The fleet for `users` (by default the plan's expected users), each with `report_size`
     encrypted messages."""
-    n = whole(users or plan.expected, "users")
+    n = plan.expected if users is None else whole(users, "users")
     messages = n * report_size
     steps = (
         Step("shuffler: shuffle", messages, messages / rates.ordered),

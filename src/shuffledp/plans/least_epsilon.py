@@ -77,8 +77,12 @@ def _checked_target(asked: Mapping[str, Any]) -> Target:
             "epsilon may be left out only if both rmse and max_messages, and no other target, "
             "are set; then the least epsilon that meets both is found."
         )
-    return Target.with_least_epsilon(
-        rmse, messages, asked.get("padded", False), asked.get("error_at")
+    return Target.of(
+        rmse=rmse,
+        max_messages=messages,
+        padded=asked.get("padded", False),
+        error_at=asked.get("error_at"),
+        least_epsilon=True,
     )
 
 

@@ -28,7 +28,7 @@ from shuffledp.documents.schema import (
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted, show, whole
-from shuffledp.plans.certificate import CERTIFICATE, Certificate, certify, verify
+from shuffledp.plans.certificate import CERTIFICATE, SENTENCE, Certificate, certify, verify
 from shuffledp.plans.checks import checked_size
 from shuffledp.plans.target import Target
 from shuffledp.protocols.base import Progress, Protocol, R, R_co
@@ -70,6 +70,9 @@ PLAN = Record(
     others=Anything(),
 )
 """The JSON schema of a plan."""
+PRINTED = Record({"messages_per_user": Real(), "rmse": Real(), "keeps_its_error": Flag()})
+REFUSED = Record({"refused": SENTENCE})
+"""What a plan says about the paper's printed constants."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +105,12 @@ class Forecast:
         users: int,
         *,
         central_rmse: float,
-        errors: tuple[float, float] | None = None,
         error_at: Fraction | None = None,
     ) -> Forecast:
-        """The cost and the error of a protocol with `users` reports; `errors` overrides the
-        protocol's range of 95 % of the errors."""
+        """The cost and the error of a protocol with `users` reports."""
         messages = protocol.messages_per_user()
         checked_size(users * messages)
-        low, high = errors or protocol.error_range(users, 0.05)
+        low, high = protocol.error_range(users, 0.05)
         return cls(
             messages_per_user=messages,
             limit_messages=protocol.fewest_messages(),
@@ -148,7 +149,6 @@ class Plan(Generic[R_co]):
         expected: int,
         *,
         central_rmse: float,
-        errors: tuple[float, float] | None = None,
         printed: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Plan[R]:
@@ -160,11 +160,7 @@ class Plan(Generic[R_co]):
         return Plan(
             protocol=protocol,
             forecast=Forecast.of(
-                protocol,
-                expected,
-                central_rmse=central_rmse,
-                errors=errors,
-                error_at=target.error_at,
+                protocol, expected, central_rmse=central_rmse, error_at=target.error_at
             ),
             certificate=certify(protocol, progress),
             target=target,
@@ -304,6 +300,9 @@ class Plan(Generic[R_co]):
         PLAN.check(data, "plan")
         certificate = verify(data)
         try:
+            printed = data.get("printed_constants")
+            if printed is not None:
+                (REFUSED if "refused" in printed else PRINTED).check(printed, "printed_constants")
             low, high = data["interval_95"]
             names = {"limit_messages": "limit_messages_per_user"}
             known = {
@@ -319,7 +318,7 @@ class Plan(Generic[R_co]):
                 forecast=Forecast(
                     error_low=low, error_high=high, rmse_at=data.get("rmse_at"), **known
                 ),
-                printed=data.get("printed_constants"),
+                printed=printed,
             )
         except (KeyError, TypeError, ValueError):
             raise ParameterError(

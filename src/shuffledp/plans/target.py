@@ -56,9 +56,12 @@ class Target:
         relative_error: ExactNumber | None = None,
         padded: bool = False,
         error_at: ExactNumber | None = None,
+        *,
+        least_epsilon: bool = False,
     ) -> Target:
         """The target from a caller's numbers; ρ = ½ by default, and with `error_at` the
-        least error with 25 messages in a padded report."""
+        least error with 25 messages in a padded report. With `least_epsilon`, both `rmse` and
+        `max_messages` are set, and a plan looks for the least ε."""
         if error_at is not None:
             if mse_overhead is not None or relative_error is not None:
                 raise ParameterError(
@@ -76,7 +79,7 @@ class Target:
             )
             if value is not None
         ]
-        if len(given) > 1:
+        if len(given) > 1 and not (least_epsilon and mse_overhead is None):
             raise ParameterError(
                 f"{' and '.join(given)} cannot be combined; choose one of them (rmse and "
                 "max_messages can be combined only if epsilon is left out)."
@@ -90,23 +93,7 @@ class Target:
             rmse=_number(rmse, "rmse"),
             max_messages=_number(max_messages, "max_messages"),
             relative_error=_number(relative_error, "relative_error"),
-            error_at=_count(error_at),
-            padded=padded,
-        )
-
-    @classmethod
-    def with_least_epsilon(
-        cls,
-        rmse: ExactNumber,
-        max_messages: ExactNumber,
-        padded: bool = False,
-        error_at: ExactNumber | None = None,
-    ) -> Target:
-        """The target of a plan that looks for the least ε: an error and a number of messages."""
-        return cls(
-            rmse=_number(rmse, "rmse"),
-            max_messages=_number(max_messages, "max_messages"),
-            error_at=_count(error_at),
+            error_at=None if error_at is None else Fraction(whole(error_at, "error_at", least=0)),
             padded=padded,
         )
 
@@ -134,9 +121,7 @@ class Target:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Target:
         """The target that `to_dict` describes."""
-        if {"rmse", "max_messages"} <= set(data):
-            return cls.with_least_epsilon(**data)
-        return cls.of(**data)
+        return cls.of(**data, least_epsilon={"rmse", "max_messages"} <= set(data))
 
     def __str__(self) -> str:
         words = {
@@ -158,10 +143,6 @@ class Target:
 
 def _number(value: ExactNumber | None, name: str) -> Fraction | None:
     return None if value is None else positive_as_written(value, name)
-
-
-def _count(value: ExactNumber | None) -> Fraction | None:
-    return None if value is None else Fraction(whole(value, "error_at", least=0))
 
 
 def laplace_variance(decay: Fraction) -> Fraction:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells import report_size as sizes
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, CellGroup, Counts, Member, Values
-from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import checked_confidence, to_float
@@ -127,6 +127,8 @@ class Protocol(ABC, Generic[R_co]):
         """One user's value as `encode` takes it."""
         if np.ndim(value) != 0:
             raise ValueOutOfRange("One user has one value; use randomize_all for many users.")
+        if isinstance(value, str):  # NumPy's own texts lose NUL characters at the end
+            return np.array([str(value)], object)
         return np.array([value])
 
     @abstractmethod
@@ -243,10 +245,6 @@ class Protocol(ABC, Generic[R_co]):
         topped = self.whole_report(absent, *joined(drawn), nothing, entropy)
         return replace(topped, absent=absent)
 
-    def top_up_reports(self, absent: int) -> int:
-        """How many reports are enough for every `top_up` of `absent` missing users."""
-        return absent
-
     # How many messages
 
     def messages_per_user(self) -> float:
@@ -282,13 +280,18 @@ class Protocol(ABC, Generic[R_co]):
     # The analyzer
 
     def check_batch(self, batch: Report | View) -> None:
-        """Raises `ShortBatchError` if a batch has less noise than the certificate needs."""
+        """Raises `ShortBatchError` if a batch has less noise than the certificate needs, and
+        `InputError` if another protocol made it."""
+        if batch.plus.size != self.counters:
+            raise InputError("This batch was made by another protocol; use the one that made it.")
         if batch.users < self.users:
             raise ShortBatchError(batch.users, self.users)
 
     def release(self, batch: Report) -> View:
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
-        return release(batch, self.users)
+        view = release(batch, self.users)
+        self.check_batch(view)
+        return view
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result of a released view, with its intervals.
@@ -307,6 +310,16 @@ class Protocol(ABC, Generic[R_co]):
     @abstractmethod
     def result_of(self, view: View, confidence: float) -> R_co:
         """The result of `analyze` for a view that it accepts."""
+
+    def promise(self, view: View, confidence: float) -> dict[str, Any]:
+        """The fields of every result that do not depend on its numbers."""
+        return {
+            "epsilon": self.epsilon,
+            "users": view.users,
+            "messages_per_user": self.messages_per_user(),
+            "confidence": confidence,
+            "seeded": view.seeded,
+        }
 
     @abstractmethod
     def rmse(self, users: int) -> float:

@@ -31,27 +31,37 @@ def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not low <= value <= high:  # also if it is NaN
+    if not float(low) <= value <= float(high):  # also if it is NaN
         raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
-    return value
+    first, last = outermost_floats(low, high)
+    return min(max(value, first), last)
 
 
 def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
     """`values` as floats in [low, high], exact, and not copied if they are already floats; raises
-    an error that does not show them."""
+    an error that does not show them.
+
+    A bound such as 1/10 is not a float. The float nearest to it, which is what people write as 0.1,
+    may lie just outside, and counts as the outermost float inside.
+
+    Ensures: no value is outside the exact bounds.
+    """
     array = np.asarray(values)
     check_one_value_each(array)
     if array.dtype.kind not in "biuf":
         raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
     numbers = array.astype(np.float64, copy=False)
-    first, last = outermost_floats(low, high)
-    if numbers.size and not (numbers.min() >= first and numbers.max() <= last):  # also for NaN
+    if not numbers.size:
+        return numbers
+    least, most = numbers.min(), numbers.max()
+    if not (least >= float(low) and most <= float(high)):  # also for NaN
         raise ValueOutOfRange(
             f"Some values are missing, not finite, or outside [{show(low)}, {show(high)}]; "
             "nothing was randomized: widen the bounds, or clip the values "
             "with clamp=True (--clamp)."
         )
-    return numbers
+    first, last = outermost_floats(low, high)
+    return numbers if first <= least and most <= last else np.clip(numbers, first, last)
 
 
 @lru_cache(maxsize=64)

@@ -10,9 +10,12 @@ from shuffledp.errors import MissingExtra, ParameterError
 BACKENDS = ("pandas", "polars", "pyarrow")
 
 
-def data_frame(columns: dict[str, list[Any]], backend: str | None = None) -> Any:
+def data_frame(
+    labels: dict[str, list[Any]], numbers: dict[str, list[Any]], backend: str | None = None
+) -> Any:
     """A data frame with these columns, of the named backend or of the first installed one among
-    pandas, Polars and PyArrow."""
+    pandas, Polars and PyArrow. A column of labels with the name of a column of numbers, such as
+    "low", gets another name: low (label)."""
     if backend is not None and backend not in BACKENDS:
         raise ParameterError(
             f"There is no backend {backend!r} for data frames; use {', '.join(BACKENDS)}."
@@ -23,4 +26,5 @@ def data_frame(columns: dict[str, list[Any]], backend: str | None = None) -> Any
         raise MissingExtra("narwhals" if installed else wanted[-1], "frames")
     import narwhals.stable.v2 as nw
 
-    return nw.from_dict(columns, backend=installed[0]).to_native()  # type: ignore[arg-type]
+    named = {f"{name} (label)" if name in numbers else name: one for name, one in labels.items()}
+    return nw.from_dict(named | numbers, backend=installed[0]).to_native()  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 Every result is a `Result` with its ε, its number of users, its error, its certificate, and ways to
 show it (text, notebook, JSON, picture). `Estimate` is one number, `HistogramResult` one number per
-label; `quantiles_result.QuantilesResult` is the third.
+label; the others are in `queries/…/result.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -109,6 +109,11 @@ class Result(ABC):
     def about(self) -> str:
         """What else the numbers depend on, in words; empty if there is nothing."""
         return WHERE_NOTE if self.where else ""
+
+    def fields_of(self, of: type[Any], **changes: Any) -> dict[str, Any]:
+        """The fields that results of a class share with this one, to make another result of the
+        same release, whose guarantee is the same."""
+        return {one.name: getattr(self, one.name) for one in fields(of)} | changes
 
     def promise(self) -> dict[str, Any]:
         """The fields of every result as a JSON object: the common part of `to_dict`."""
@@ -233,9 +238,13 @@ class Estimate(Result):
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
-        numbers = {"estimate": self.value, "clipped": self.clipped, "low": self.low}
-        columns = {"query": self.query, **numbers, "high": self.high}
-        return data_frame({name: [one] for name, one in columns.items()}, backend)
+        numbers = {
+            "estimate": [self.value],
+            "clipped": [self.clipped],
+            "low": [self.low],
+            "high": [self.high],
+        }
+        return data_frame({"query": [self.query]}, numbers, backend)
 
     def __float__(self) -> float:
         return self.value
@@ -333,6 +342,31 @@ class LabelledResult(Result):
         numbers |= {name: getattr(self, name) for name in NUMBERS[1:]}
         return {name: column.tolist() for name, column in numbers.items()}
 
+    def _listed(self) -> list[dict[str, Any]]:
+        """A JSON object for each label."""
+        return [
+            {
+                "label": label,
+                "estimate": value,
+                "clipped": clipped,
+                "interval": [low, high],
+                "joint_interval": [joint_low, joint_high],
+            }
+            for label, value, clipped, low, high, joint_low, joint_high in zip(
+                self.labels, *self._columns().values(), strict=True
+            )
+        ]
+
+    def _table(self, head: str, rows: list[tuple[str, str, str, str]], things: str) -> str:
+        """The result for a terminal: `rows` of (label, estimate, low, high) as texts."""
+        width = max(len(label) for label, *_ in rows)
+        lines = [
+            f"{label:>{width}}  {value:>14}   {low} … {high}" for label, value, low, high in rows
+        ]
+        if len(rows) < len(self.labels):
+            lines.append(f"the {len(rows)} largest of {len(self.labels):,} {things}")
+        return "\n".join([head, *lines])
+
     def clamp(self, low: float, high: float) -> Self:
         """The same result clipped to [low, high] and marked as clamped: it is no longer
         unbiased."""
@@ -373,44 +407,25 @@ class HistogramResult(LabelledResult):
         """
         mixed = len({type(label) for label in self.labels}) > 1
         labels: list[Any] = [str(label) if mixed else label for label in self.labels]
-        return data_frame({"label": labels, **self._columns()}, backend)
+        return data_frame({"label": labels}, self._columns(), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The histogram as a JSON object."""
-        numbers = (getattr(self, name) for name in NUMBERS)
-        rows = zip(self.labels, self.clipped, *numbers, strict=True)
-        return {
-            "query": self.query,
-            "buckets": [
-                {
-                    "label": label,
-                    "estimate": float(value),
-                    "clipped": float(clipped),
-                    "interval": [int(low), int(high)],
-                    "joint_interval": [int(joint_low), int(joint_high)],
-                }
-                for label, clipped, value, low, high, joint_low, joint_high in rows
-            ],
-            **self.promise(),
-        }
+        return {"query": self.query, "buckets": self._listed(), **self.promise()}
 
     def __str__(self) -> str:
         # counts are whole numbers, and so are the ends of their intervals
         digits = min(decimals(self.rmse), 1)
-        rows = self.shown_rows()
-        width = max(len(label) for label, *_ in rows)
-        lines = [
-            f"{label:>{width}}  {value:>14,.{digits}f}   {low:,.0f} … {high:,.0f}"
-            for label, value, low, high in rows
+        rows = [
+            (label, f"{value:,.{digits}f}", f"{low:,.0f}", f"{high:,.0f}")
+            for label, value, low, high in self.shown_rows()
         ]
-        if len(rows) < len(self.labels):
-            lines.append(f"the {len(rows)} largest of {len(self.labels):,} buckets")
         head = (
             f"{self.query}, ε = {float(self.epsilon):g}, {percent(self.confidence)} intervals, "
             f"RMSE {self.rmse:,.{decimals(self.rmse)}f} per bucket; {self.public_number()}"
             f"{self.marks()}"
         )
-        return "\n".join([head, *lines])
+        return self._table(head, rows, "buckets")
 
 
 def whole_intervals(

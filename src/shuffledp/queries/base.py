@@ -70,17 +70,6 @@ class BaselineArguments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupArguments:
-    """What is answered for each group, as arguments of `plan_by_group`."""
-
-    answer: str
-    largest: int | None = None
-    bounds: tuple[Fraction, Fraction] | None = None
-    error_at: int | None = None
-    clamp: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class StudioWords:
     """What the studio says about a query, and which of its three numbers it can find."""
 
@@ -302,10 +291,6 @@ class Query(QueryOptions, ABC, Generic[R]):
     def user_groups(self) -> Groups | None:
         """The groups that each get an answer; None for all users together."""
         return None
-
-    def for_groups(self) -> GroupArguments:
-        """What is answered for each group."""
-        raise ParameterError(f"{self.name} cannot be answered by group.")
 
     @property
     def grouped(self) -> Groups | None:

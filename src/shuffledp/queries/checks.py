@@ -46,6 +46,12 @@ def labels_of_type(labels: list[str], holds: ColumnType, other: Label | None) ->
     return list(labels)
 
 
+def label_list(labels: Any) -> Any:
+    """A list of labels in the form that columns use; anything else unchanged, to be refused."""
+    several = isinstance(labels, Iterable) and not isinstance(labels, str)
+    return as_labels(labels) if several else labels
+
+
 def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tuple[Label, ...]:
     """The labels of a histogram without the one for all others, as they were given: intervals of
     `pandas.cut` by their text. Refuses labels of two kinds, and `other` as one of them."""

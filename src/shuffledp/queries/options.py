@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self, cast, get_type_hints
 import numpy as np
 
 from shuffledp.data.conditions import HELP, parsed
+from shuffledp.documents.json_text import is_text
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.numbers.exact import (
@@ -318,14 +319,14 @@ def _remade(of: type[QueryOptions], given: dict[str, Any]) -> QueryOptions:
 
 
 def _check_missing(missing: object) -> None:
+    if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
+        raise ParameterError("missing must be a value of the column's type, or the word bucket.")
     if missing == "drop":
         raise ParameterError(
             'missing="drop" is refused: the number of remaining rows would reveal who has a '
             'value, and that number is public; count them with missing="bucket", or as a value '
             "with missing=0."
         )
-    if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
-        raise ParameterError("missing must be a value of the column's type, or the word bucket.")
 
 
 def _check_where(where: object) -> None:
@@ -363,12 +364,14 @@ def _checked_entropy(entropy: object, seed: object) -> Entropy:
         return entropy
     if entropy is not SYSTEM:
         raise ParameterError("Pass seed or entropy, not both.")
-    if isinstance(seed, np.integer):
-        seed = int(seed)
+    if isinstance(seed, np.generic):
+        seed = seed.item()
     if isinstance(seed, bool) or not isinstance(seed, int | str):
         raise ParameterError(
             f"seed must be a whole number or a text; a {type(seed).__name__} was given."
         )
+    if isinstance(seed, str) and not is_text(seed):
+        raise ParameterError("seed contains half of a surrogate pair; use another text.")
     return SeededEntropy(seed)
 
 

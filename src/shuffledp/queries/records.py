@@ -18,9 +18,7 @@ from shuffledp.documents.schema import (
     Whole,
 )
 from shuffledp.protocols.bounds import LARGEST_BOUND
-
-LONGEST_LABEL = 1_000
-LARGEST_LABEL = 2**63 - 1
+from shuffledp.queries.histogram.protocol import LARGEST_LABEL, LONGEST_LABEL
 
 BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
 LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))

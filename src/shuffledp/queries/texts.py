@@ -63,15 +63,6 @@ def labels_by_column(texts: list[str]) -> dict[str, list[Any]]:
     return domains
 
 
-def power(text: str) -> str | int:
-    """A number, possibly written as a power such as 2^64."""
-    base, _, exponent = text.partition("^")
-    if base.isdecimal() and exponent.isdecimal() and len(base + exponent) < 6:
-        found: int = int(base) ** int(exponent)
-        return found
-    return text
-
-
 def _typed(labels: list[Any]) -> list[Any]:
     if all(isinstance(label, str) and is_whole(label) for label in labels):
         return [int(label) for label in labels]

@@ -263,7 +263,7 @@ class Ledger:
 
     def check(self, epsilon: ExactNumber, *, seeded: bool = False) -> None:
         """Raises what `spend` would raise now, and records nothing."""
-        self._left_after(_checked_cost(epsilon, seeded), self.read())
+        self._check_left(_checked_cost(epsilon, seeded), self.read())
 
     def spend(
         self,
@@ -282,10 +282,8 @@ class Ledger:
         cost = _checked_cost(epsilon, seeded)
         entry = Entry(epsilon=cost, what=what, when=ledger_time(), note=note, result=result)
         with self._locked():
-            book = self.read()
-            left = self._left_after(cost, book)
-            self._write(book.with_entry(entry))
-            return left
+            book = self._add(entry, self.read())
+        return book.budget - book.spent
 
     def find(self, what: str) -> Entry | None:
         """The entry of this release; None if it was not charged."""
@@ -301,16 +299,17 @@ class Ledger:
         entry = Entry(epsilon=cost, what=what, when=ledger_time(), result=result)
         with self._locked():
             book = self.read()
-            known = book.find(what)
-            if known is not None:
-                return known
-            self._left_after(cost, book)
-            book = book.with_entry(entry)
-            self._write(book)
-            return book.entries[-1]
+            return book.find(what) or self._add(entry, book).entries[-1]
 
-    def _left_after(self, cost: Fraction, book: Book) -> Fraction:
-        """What remains after one more release; raises `BudgetExceeded` if that is below 0."""
+    def _add(self, entry: Entry, book: Book) -> Book:
+        """Writes one more entry, and returns what is then in the file. Requires: the lock."""
+        self._check_left(entry.epsilon, book)
+        book = book.with_entry(entry)
+        self._write(book)
+        return book
+
+    def _check_left(self, cost: Fraction, book: Book) -> None:
+        """Raises `BudgetExceeded` if one more release costs more than what remains."""
         left = book.budget - book.spent
         if cost > left:
             raise BudgetExceeded(
@@ -318,7 +317,6 @@ class Ledger:
                 f"{show(left)} left of {show(book.budget)}; nothing was released: use a smaller "
                 "epsilon."
             )
-        return left - cost
 
     def raise_budget(self, budget: ExactNumber) -> None:
         """Replaces the budget with a larger one; entries and their results stay."""

@@ -57,15 +57,33 @@ def publish(
     confidence = checked_confidence(confidence)
     protocol.check_batch(batch)
     check_memory(protocol.working_bytes(), LESS)
+
+    def make() -> R:
+        result = protocol.analyze(protocol.release(batch), confidence)
+        if certificate is not None:
+            result = replace(result, certificate=certificate)
+        return result if finish is None else finish(result)
+
+    return _charged(ledger, protocol.epsilon * times, batch.seeded, what, note, make)
+
+
+def _charged(
+    ledger: Ledger | None,
+    epsilon: Fraction,
+    seeded: bool,
+    what: str,
+    note: str,
+    make: Callable[[], S],
+) -> S:
+    """The result that `make` draws, charged to the ledger, if there is one, before anyone gets it.
+
+    Ensures: draws nothing if the ledger refuses; on return the charge is on disk.
+    """
     if ledger is not None:
-        ledger.check(protocol.epsilon * times, seeded=batch.seeded)
-    result = protocol.analyze(protocol.release(batch), confidence)
-    if certificate is not None:
-        result = replace(result, certificate=certificate)
-    result = result if finish is None else finish(result)
+        ledger.check(epsilon, seeded=seeded)
+    result = make()
     if ledger is not None:
-        cost = protocol.epsilon * times
-        ledger.spend(cost, what, seeded=batch.seeded, note=note, result=result.to_dict())
+        ledger.spend(epsilon, what, seeded=seeded, note=note, result=result.to_dict())
     return result
 
 
@@ -116,14 +134,12 @@ def publish_in_parallel(
     for one in drawn:
         one.protocol.check_batch(one.batch)
         check_memory(one.protocol.working_bytes(), LESS)
+
+    def make() -> S:
+        views = [(one.protocol, one.protocol.release(one.batch)) for one in drawn]
+        return finish(
+            [tuple(own.analyze(view, level) for level in confidences) for own, view in views]
+        )
+
     cost, seeded = max(one.protocol.epsilon for one in drawn), any(d.batch.seeded for d in drawn)
-    if ledger is not None:
-        ledger.check(cost, seeded=seeded)
-    found = []
-    for one in drawn:
-        view = one.protocol.release(one.batch)
-        found.append(tuple(one.protocol.analyze(view, level) for level in confidences))
-    result = finish(found)
-    if ledger is not None:
-        ledger.spend(cost, what, seeded=seeded, note=note, result=result.to_dict())
-    return result
+    return _charged(ledger, cost, seeded, what, note, make)

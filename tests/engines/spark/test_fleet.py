@@ -16,6 +16,8 @@ def test_a_fleet_follows_from_rates_by_arithmetic() -> None:
     plan = shuffledp.plan_count(10**6, 1)
     speeds = Rates(encrypted=100, ordered=1000, opened=50, tallied=10**6, cores=2)
     found = fleet(plan, speeds, 20, report_bytes(20), users=10**6)
+    with pytest.raises(ParameterError, match="at least 1"):
+        fleet(plan, speeds, 20, report_bytes(20), users=0)
     order, opening, rows = found.steps
     assert found.client_seconds == 0.2
     assert (order.core_seconds, opening.core_seconds, rows.core_seconds) == (20_000, 400_000, 1)

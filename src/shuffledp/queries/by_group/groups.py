@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.data.arrays import MISSING, ColumnType, Values, as_labels
+from shuffledp.data.arrays import MISSING, ColumnType, Values
 from shuffledp.data.columns import BLOCK, Coded, Column, FileFormat, check_index, column_of
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
@@ -20,7 +20,7 @@ from shuffledp.queries.by_group.protocol import (
     UNKNOWN_GROUP,
     checked_groups,
 )
-from shuffledp.queries.checks import looks_typed
+from shuffledp.queries.checks import label_list, looks_typed
 from shuffledp.queries.histogram.protocol import Label, encode_labels
 from shuffledp.queries.options import QueryOptions
 
@@ -86,10 +86,8 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
             "(--groups), or set groups_public=True (--groups-public) if anyone may know who is "
             "in which group."
         )
-    if groups is not None and isinstance(groups, Iterable) and not isinstance(groups, str):
-        groups = as_labels(groups)
     most = MOST_GROUPS if public else MOST_COUNTED_GROUPS
-    labels = None if groups is None else checked_groups(groups, most)
+    labels = None if groups is None else checked_groups(label_list(groups), most)
     return Groups(by=by, labels=labels, public=public)
 
 

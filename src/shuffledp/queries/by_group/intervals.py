@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from shuffledp.cells.base import Counts
 from shuffledp.numbers.lattice import Part, error_quantiles
 from shuffledp.numbers.rounding import even_rounding, worst_rounding
+from shuffledp.protocols.results import NUMBERS
 from shuffledp.queries.by_group.result import MEAN, Floats
+from shuffledp.queries.ratios import Spread, ratio_interval
 from shuffledp.queries.real_sum.protocol import likely_total
 
 if TYPE_CHECKING:
@@ -23,23 +25,12 @@ USUAL_ROUNDING, WORST_ROUNDING = float(even_rounding(1)), float(worst_rounding(1
 one counter does not show which group's sum it moved."""
 
 
-class Answers(NamedTuple):
-    """One number per group with both intervals, and what is known of the groups' sizes."""
-
-    values: Floats
-    low: Floats
-    high: Floats
-    joint_low: Floats
-    joint_high: Floats
-    sizes: Floats | None
-    rmse: float
-
-
 def answers(
     protocol: ByGroupProtocol, sums: Counts, users: int, outsides: tuple[float, float]
-) -> Answers:
-    """The estimates and intervals of every group, from the sums of all its cells; intervals miss
-    with these two probabilities, each group alone and all groups at once."""
+) -> dict[str, Any]:
+    """The estimates, intervals and sizes of every group, as fields of a result, from the sums of
+    all its cells; intervals miss with these two probabilities, each group alone and all groups at
+    once."""
     totals = protocol.totals(sums, users)
     if protocol.whole:
         return _whole(protocol, sums[0], totals[0], users, outsides)
@@ -48,9 +39,9 @@ def answers(
     else:
         widest = (protocol.rmse(users) / float(protocol.values.step)) ** 2
         found = [_sum(protocol, own, users, outsides, widest) for own in totals.T]
-    values, low, high, joint_low, joint_high, rmse = np.array(found).T
+    *numbers, rmse = np.array(found).T
     sizes = None if protocol.sizes is None else totals[-1]
-    return Answers(values, low, high, joint_low, joint_high, sizes, float(rmse.max()))
+    return dict(zip(NUMBERS, numbers, strict=True)) | {"sizes": sizes, "rmse": float(rmse.max())}
 
 
 def _whole(
@@ -59,18 +50,17 @@ def _whole(
     totals: Floats,
     users: int,
     outsides: tuple[float, float],
-) -> Answers:
+) -> dict[str, Any]:
     """Whole numbers: one cell per group, with its exact intervals."""
     cell = protocol.digits[0].cell
-    ends = list[Floats]()
+    numbers = [totals]
     for outside in outsides:
         least, most = cell.intervals(users, sums, outside)
         # estimates are not whole numbers: intervals extend to the next ones
-        ends.append(np.minimum(least, np.floor(totals)).astype(np.float64))
-        ends.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
+        numbers.append(np.minimum(least, np.floor(totals)).astype(np.float64))
+        numbers.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
     largest = int(np.clip(np.ceil(totals.max()), 0, users * cell.largest))
-    low, high, joint_low, joint_high = ends
-    return Answers(totals, low, high, joint_low, joint_high, None, cell.rmse(users, largest))
+    return dict(zip(NUMBERS, numbers, strict=True)) | {"rmse": cell.rmse(users, largest)}
 
 
 class _Errors(NamedTuple):
@@ -127,60 +117,23 @@ def _mean(
     errors, grid = _errors(protocol, totals, users), protocol.values.grid
     assert errors.size is not None
     above = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) / grid
-    size, own, other = float(totals[-1]), errors.variance / grid**2, errors.size.variance
+    size, other = float(totals[-1]), errors.size.variance
     share = min(max(above / size, 0.0), 1.0) if size > 0 else 0.5
     low, span = float(protocol.low), float(protocol.high - protocol.low)
-    law = _Difference.at(errors, grid, share)
-    ends = [
-        low + span * end
-        for outside in outsides
-        for end in _fieller(above, size, law, law.reaches(outside))
-    ]
-    spread = math.sqrt(own + share**2 * other) / size if size > 0 else 1.0
-    return (low + span * share, *ends, span * min(spread, 1.0))
-
-
-class _Difference(NamedTuple):
-    """The error of sum − r·size, the sum counted in largest values: its parts at one r, which
-    hardly changes its shape, and its variance at any."""
-
-    parts: list[Part]
-    rounding: float
-    own: float
-    """The variance of the sum's error."""
-    other: float
-    """The variance of the size's error."""
-    ratio: float
-
-    @classmethod
-    def at(cls, errors: _Errors, grid: int, ratio: float) -> _Difference:
-        """The error with its shape at one ratio r."""
-        assert errors.size is not None
-        digits = [Part(one.weight / grid, one.variance, one.log_error) for one in errors.digits]
-        rounding = errors.held * WORST_ROUNDING / grid**2
-        own = rounding + sum(one.weight**2 * one.variance for one in digits)
-        size = Part(-ratio, errors.size.variance, errors.size.log_error)
-        return cls([*digits, size], rounding, own, size.variance, ratio)
-
-    def reaches(self, outside: float) -> tuple[float, float]:
-        """The range of the error in standard deviations, with probability outside/2 left out on
-        each side; by the law of the cells' errors, whose tails are far from normal."""
-        most, least = error_quantiles(self.parts, self.rounding, [1 - outside / 2, outside / 2])
-        spread = math.sqrt(self.own + self.ratio**2 * self.other)
-        return max(most, 0.0) / spread, max(-least, 0.0) / spread
-
-
-def _fieller(
-    above: float, size: float, law: _Difference, reaches: tuple[float, float]
-) -> tuple[float, float]:
-    """The ratios r in 0 … 1 for which sum − r·size lies within its error's reaches t, so that its
-    square is at most t²·(own + r²·other); all of them if the size may be 0."""
+    # the error of sum − r·size; its shape hardly changes with r, so it is that at the estimate
+    digits = [Part(one.weight / grid, one.variance, one.log_error) for one in errors.digits]
+    parts = [*digits, Part(-share, other, errors.size.log_error)]
+    rounding = errors.held * WORST_ROUNDING / grid**2
+    own = rounding + sum(one.weight**2 * one.variance for one in digits)
+    deviation = math.sqrt(own + share**2 * other)
+    levels = [level for outside in outsides for level in (1 - outside / 2, outside / 2)]
+    quantiles = error_quantiles(parts, rounding, levels)
     ends = []
-    for reach, side in zip(reaches, (-1, 1), strict=True):
-        a, b = size**2 - reach**2 * law.other, above * size
-        inside = b * b - a * (above**2 - reach**2 * law.own)
-        if size <= 0 or a <= 0 or inside < 0:
-            return 0.0, 1.0
-        ends.append(min(max((b + side * math.sqrt(inside)) / a, 0.0), 1.0))
-    low, high = ends
-    return low, high
+    for most, least in zip(quantiles[::2], quantiles[1::2], strict=True):
+        reaches = max(most, 0.0) / deviation, max(-least, 0.0) / deviation
+        ends += [
+            low + span * end for end in ratio_interval(above, size, Spread(own, other), reaches)
+        ]
+    usual = errors.variance / grid**2
+    spread = math.sqrt(usual + share**2 * other) / size if size > 0 else 1.0
+    return (low + span * share, *ends, span * min(spread, 1.0))

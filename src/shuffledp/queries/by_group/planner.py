@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 from shuffledp.cells.base import Cell, IndependentCell
 from shuffledp.cells.bounded.cell import MOST_BOUNDED_VALUE
@@ -90,11 +89,8 @@ class _Asked:
         return self.target.mse(sum(self.central(), start=Fraction(0)), span)
 
 
-class _Found(NamedTuple):
-    """The cells that were chosen."""
-
-    digits: tuple[DirectedCell, ...]
-    sizes: DirectedCell | None
+Chosen = tuple[tuple[DirectedCell, ...], DirectedCell | None]
+"""The cells of the digits, and the one that counts users if it is needed."""
 
 
 def plan_by_group(
@@ -175,15 +171,15 @@ def plan_by_group(
         high=high,
         target=Target.of(mse_overhead, rmse, max_messages, None, padded, error_at),
     )
-    found = _whole_numbers(asked, cell) if whole_values else _reals(asked)
+    digits, sizes = _whole_numbers(asked, cell) if whole_values else _reals(asked)
     protocol = ByGroupProtocol(
         epsilon=asked.epsilon,
         answer=answer,
         labels=labels,
         low=low,
         high=high,
-        digits=found.digits,
-        sizes=found.sizes,
+        digits=digits,
+        sizes=sizes,
     )
     return Plan.of(protocol, asked.target, come, central_rmse=asked.central_rmse())
 
@@ -205,7 +201,7 @@ def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fra
     return Fraction(0), Fraction(whole(largest, "the largest value", most=MOST_BOUNDED_VALUE))
 
 
-def _whole_numbers(asked: _Asked, cell: str) -> _Found:
+def _whole_numbers(asked: _Asked, cell: str) -> Chosen:
     """The cells of counts and integer sums, ε between up and down as it costs least. Counts take
     the kind that costs fewest messages or, within a number of messages, errs least; cells that draw
     all groups at once have one more bucket, for the users who hold 0."""
@@ -219,8 +215,9 @@ def _whole_numbers(asked: _Asked, cell: str) -> _Found:
     def better(one: FoundCells, other: FoundCells) -> bool:
         return at_count(wanted, one).beats(at_count(wanted, other), target.messages is not None)
 
-    found = best_of(map(search_of, _kinds(asked, cell)), better).cell
-    return _Found((_directed(found, asked.epsilon, _buckets(asked, found.kind)),), None)
+    kinds = (BOUNDED,) if asked.answer != COUNT else COUNTING if cell == BEST else (cell,)
+    found = best_of(map(search_of, kinds), better).cell
+    return (_directed(found, asked.epsilon, _buckets(asked, found.kind)),), None
 
 
 def _buckets(asked: _Asked, kind: str) -> int:
@@ -228,16 +225,7 @@ def _buckets(asked: _Asked, kind: str) -> int:
     return asked.groups + (kind != BOUNDED)
 
 
-def _kinds(asked: _Asked, cell: str) -> tuple[str, ...]:
-    """The kinds of cells that are tried."""
-    if asked.answer != COUNT:
-        return (BOUNDED,)
-    if cell != BEST:
-        return (cell,)
-    return COUNTING
-
-
-def _reals(asked: _Asked) -> _Found:
+def _reals(asked: _Asked) -> Chosen:
     """The digits' cells, each with the same loss up and down, and the cell for sizes if any."""
     share, allowed, central = asked.size_share, asked.allowed(), asked.central()
     whole_error = sum(central, start=Fraction(0))
@@ -252,11 +240,11 @@ def _reals(asked: _Asked) -> _Found:
     choice = search_digits(task, None)
     digits = tuple(DirectedCell(cell, cell.up_loss) for cell in choice.cells)
     if not share:
-        return _Found(digits, None)
+        return digits, None
     budget = asked.epsilon - 2 * sum((cell.up_loss for cell in choice.cells), start=Fraction(0))
     mse = allowed * central[1] / whole_error / asked.size_weight**2
     sizes = search_bounded(budget, _cell_target(asked, 1, mse), None, asked.groups)
-    return _Found(digits, _directed(sizes.cell, budget, asked.groups))
+    return digits, _directed(sizes.cell, budget, asked.groups)
 
 
 def _cell_target(asked: _Asked, largest: int, mse: Fraction) -> CellTarget:

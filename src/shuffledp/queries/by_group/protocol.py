@@ -48,7 +48,7 @@ from shuffledp.queries.by_group.result import (
     Floats,
     GroupsResult,
 )
-from shuffledp.queries.histogram.protocol import Label, checked_labels
+from shuffledp.queries.histogram.protocol import Label, checked_labels, encode_labels
 from shuffledp.queries.real_sum.protocol import TALLY_ARRAYS, RealSumProtocol
 
 MOST_GROUPS, MOST_COUNTED_GROUPS = 1_000, 100_000
@@ -194,10 +194,12 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         if not isinstance(value, tuple | list) or len(value) != 2:
             raise ValueOutOfRange("One user has one group and one value; pass them as a pair.")
         label, number = value
-        if label not in self.labels:
-            raise ValueOutOfRange(UNKNOWN_GROUP)
         try:
-            return np.array([(self.labels.index(label), float(number))], PAIR)
+            (group,) = encode_labels(super().one_value(label), self.labels, None)
+        except ValueOutOfRange:
+            raise ValueOutOfRange(UNKNOWN_GROUP) from None
+        try:
+            return np.array([(group, float(number))], PAIR)
         except (TypeError, ValueError, OverflowError):
             raise ValueOutOfRange(
                 "The value in a pair of group and value must be a number."
@@ -279,19 +281,9 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return GroupsResult(
             answer=self.answer,
             labels=self.labels,
-            values=found.values,
-            low=found.low,
-            high=found.high,
-            joint_low=found.joint_low,
-            joint_high=found.joint_high,
-            sizes=found.sizes,
             possible=self.possible(view.users),
-            confidence=confidence,
-            rmse=found.rmse,
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **found,
+            **self.promise(view, confidence),
         )
 
     def totals(self, sums: Counts, users: int) -> Floats:

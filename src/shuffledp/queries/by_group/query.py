@@ -4,9 +4,10 @@ in. Groups are private unless they are declared public."""
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +26,9 @@ from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.by_group.protocol import MOST_COUNTED_GROUPS, PAIR, ByGroupProtocol
 from shuffledp.queries.by_group.result import ANSWERS, MEAN, GroupsResult
-from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.histogram.protocol import LONGEST_LABEL, Label
 from shuffledp.queries.options import Option
-from shuffledp.queries.records import (
-    BOUND,
-    BUCKET,
-    LABEL,
-    LONGEST_LABEL,
-    protocol_record,
-)
+from shuffledp.queries.records import BOUND, BUCKET, LABEL, protocol_record
 from shuffledp.queries.texts import LIST_WRITTEN, listed_typed, two_bounds
 
 GROUPS = Option(
@@ -73,6 +68,10 @@ class GroupableQuery(Query[Estimate]):
     def user_groups(self) -> Groups | None:
         return groups_of(self.by, self.groups, self.groups_public)
 
+    @abstractmethod
+    def for_groups(self) -> dict[str, Any]:
+        """The arguments of `plan_by_group` that say what is answered for each group."""
+
     def of_all_users(self) -> Self:
         """The same query without groups."""
         return self.changed(by=None, groups=None, groups_public=False)
@@ -105,8 +104,13 @@ class SumQuery(GroupableQuery):
     def adds_up(self) -> bool:
         return True
 
+    @property
+    def adds_rows(self) -> bool:
+        """Whether rows are still to be added up for each user: the bounds are those of the sums."""
+        return self.user is not None and self.rows_per_user is None
+
     def of_sums(self) -> Self:
-        return self.changed(clamp=True)
+        return self.changed(clamp=True, user=None)
 
 
 @query(
@@ -175,17 +179,8 @@ class ByGroupQuery(Query[GroupsResult]):
         return self.inner
 
     def make_plan(self, users: int) -> Plan[GroupsResult]:
-        asked = self.inner.for_groups()
-        return plan_by_group(
-            users,
-            self.epsilon,
-            self.labels,
-            answer=asked.answer,
-            largest=asked.largest,
-            bounds=asked.bounds,
-            error_at=asked.error_at,
-            **self.targets(),
-        )
+        asked = {**self.inner.for_groups(), **self.targets()}
+        return plan_by_group(users, self.epsilon, self.labels, answer=self.inner.name, **asked)
 
     def for_planning(self) -> Self:
         return super().for_planning().changed(inner=self.inner.for_planning(), said=None)
@@ -204,26 +199,24 @@ class ByGroupQuery(Query[GroupsResult]):
 
     @property
     def least_value(self) -> float:
-        """The smallest value of a row."""
-        bounds = self.inner.for_groups().bounds
-        return 0.0 if bounds is None else float(bounds[0])
+        return self.inner.least_value
 
     def grouping(self, holds: ColumnType) -> Grouping | None:
-        return Grouping(few_values=False) if self.inner.for_groups().bounds is None else None
+        return None if "bounds" in self.inner.for_groups() else Grouping(few_values=False)
 
     def truth(self, values: Values) -> list[float]:
         """The true answer in each group; the least value for a mean without users."""
         many = len(self.labels)
         sums = np.bincount(values["group"], weights=values["value"], minlength=many)
-        if self.inner.for_groups().answer == MEAN:
+        if self.inner.name == MEAN:
             sizes = np.bincount(values["group"], minlength=many)
             sums = np.where(sizes > 0, sums / np.maximum(sizes, 1), self.least_value)
         return [float(one) for one in sums]
 
     def finish(self, result: GroupsResult) -> GroupsResult:
         assert self.said is not None and self.said.labels is not None
-        clamped = self.inner.for_groups().clamp
         shown = result.first(len(self.said.labels))
+        clamped = isinstance(self.inner, SumQuery) and self.inner.clamp
         return replace(shown, by=self.said.name, clamped=clamped)
 
 

@@ -69,29 +69,17 @@ class GroupsResult(LabelledResult):
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
-        columns: dict[str, list[Any]] = {self.by: list(self.labels), **self._columns()}
+        numbers = self._columns()
         if self.sizes is not None:
-            columns["size"] = self.sizes.tolist()
-        return data_frame(columns, backend)
+            numbers["size"] = self.sizes.tolist()
+        return data_frame({self.by: list(self.labels)}, numbers, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as a JSON object."""
-        groups = []
-        for place, (label, value, low, high) in enumerate(
-            zip(self.labels, self.values, self.low, self.high, strict=True)
-        ):
-            joint = [float(self.joint_low[place]), float(self.joint_high[place])]
-            size = {} if self.sizes is None else {"size": float(self.sizes[place])}
-            groups.append(
-                {
-                    "label": label,
-                    "estimate": float(value),
-                    "clipped": float(self.clipped[place]),
-                    "interval": [float(low), float(high)],
-                    "joint_interval": joint,
-                    **size,
-                }
-            )
+        groups = self._listed()
+        if self.sizes is not None:
+            for group, size in zip(groups, self.sizes.tolist(), strict=True):
+                group["size"] = size
         return {
             "query": "by-group",
             "answer": self.answer,
@@ -103,16 +91,9 @@ class GroupsResult(LabelledResult):
         }
 
     def __str__(self) -> str:
-        rows = self.texts()
-        width = max(len(name) for name, *_ in rows)
-        lines = [
-            f"{name:>{width}}  {value:>14}   {low} … {high}" for name, value, low, high in rows
-        ]
-        if len(rows) < len(self.labels):
-            lines.append(f"the {len(rows)} largest of {len(self.labels):,} groups")
         head = (
             f"{self.answer} by {self.by}, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} at "
             f"most; {self.public_number()}{self.marks()}"
         )
-        return "\n".join([head, *lines, f"{self.about}"])
+        return f"{self._table(head, self.texts(), 'groups')}\n{self.about}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import NOT_A_TRUTH, comparable, zeros_and_ones
@@ -14,7 +14,6 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import (
     BaselineArguments,
-    GroupArguments,
     Grouping,
     StudioWords,
     query,
@@ -109,8 +108,8 @@ class CountQuery(GroupableQuery):
     def for_baseline(self) -> BaselineArguments:
         return BaselineArguments(query="count", prepare=self.prepare)
 
-    def for_groups(self) -> GroupArguments:
-        return GroupArguments(answer=self.name, error_at=self.error_at)
+    def for_groups(self) -> dict[str, Any]:
+        return {"error_at": self.error_at}
 
 
 @dataclass(frozen=True, kw_only=True)

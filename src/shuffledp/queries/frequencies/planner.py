@@ -13,12 +13,14 @@ from shuffledp.plans.checks import checked_epsilon, checked_users
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.queries.frequencies.hashed import power_of_two_near
-from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
+from shuffledp.queries.frequencies.hashing import (
+    checked_candidates,
+    new_hash_seed,
+    power_of_two_near,
+)
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.queries.records import LARGEST_LABEL
+from shuffledp.queries.histogram.protocol import LARGEST_LABEL, Label
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 MOST_MESSAGES = 200

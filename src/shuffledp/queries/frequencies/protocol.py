@@ -20,8 +20,13 @@ from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.protocols.report import View
 from shuffledp.protocols.results import NUMBERS
-from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
-from shuffledp.queries.frequencies.hashing import checked_candidates, label_hashes
+from shuffledp.queries.frequencies.hashing import (
+    Coder,
+    HashedProtocol,
+    checked_candidates,
+    label_hashes,
+    sparse_cell,
+)
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.frequencies.table import ROWS, Table
 from shuffledp.queries.histogram.protocol import Label
@@ -93,12 +98,8 @@ class FrequenciesProtocol(HashedProtocol[FrequenciesResult]):
             **nobody,
             table=self.table(view),
             buckets_of=self.buckets_of,
-            confidence=confidence,
             rmse=0.0,
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         ).showing(self.candidates)
 
     def rmse(self, users: int, count: float | None = None) -> float:

@@ -9,40 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells.registry import CELL
-from shuffledp.data.arrays import ColumnType, Values, as_labels
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Either, Listing, Pattern, Schema, Text, Whole
 from shuffledp.errors import ValueOutOfRange
-from shuffledp.numbers.exact import ExactNumber, whole
+from shuffledp.numbers.exact import whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
-from shuffledp.queries.checks import looks_typed
-from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES, SEED_BYTES, checked_candidates
+from shuffledp.queries.checks import label_list, looks_typed
+from shuffledp.queries.frequencies.hashing import (
+    LARGEST_CANDIDATE,
+    MOST_CANDIDATES,
+    SEED_BYTES,
+    checked_candidates,
+)
 from shuffledp.queries.frequencies.planner import DEFAULT_COUNT, plan_frequencies
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
-from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.histogram.protocol import LARGEST_LABEL, LONGEST_LABEL, Label
 from shuffledp.queries.options import Option
-from shuffledp.queries.records import (
-    BUCKET,
-    LARGEST_LABEL,
-    LONGEST_LABEL,
-    protocol_record,
-)
+from shuffledp.queries.records import BUCKET, protocol_record
 from shuffledp.queries.texts import LIST_WRITTEN, listed
 
-CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, 2**64 - 1)))
+CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_CANDIDATE)))
 HASHED: dict[str, Schema] = {
     "cell": CELL,
     "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
 }
 """The JSON schema of a protocol with hashed labels."""
-
-
-def most_messages(given: ExactNumber | None) -> int | None:
-    """The most messages in a report, as the planner takes it."""
-    return None if given is None else whole(given, "max_messages")
 
 
 @query(
@@ -107,11 +102,8 @@ class FrequenciesQuery(Query[HistogramResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = self.candidates
-        if not isinstance(names, str) and isinstance(names, Iterable):
-            names = as_labels(names)
         self._store(
-            candidates=checked_candidates(names),
+            candidates=checked_candidates(label_list(self.candidates)),
             error_at=whole(self.error_at, "error_at", least=0),
         )
 
@@ -126,9 +118,7 @@ class FrequenciesQuery(Query[HistogramResult]):
             self.epsilon,
             candidates=self.shown,
             error_at=self.error_at,
-            rmse=self.rmse,
-            max_messages=most_messages(self.max_messages),
-            expected=self.expected,
+            **self.targets(),
         )
 
     @property
@@ -156,8 +146,12 @@ class FrequenciesQuery(Query[HistogramResult]):
         """Excluded rows get labels of 62 random bits, which match no candidate; what they add to a
         candidate's estimate has mean 0."""
         numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
-        found = values.copy()
-        found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)
+        if values.dtype.kind not in "iu":
+            found, others = values.copy(), numbers.astype(str).astype(object)
+        else:  # narrower numbers would cut off most of the random bits
+            found = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+            others = numbers
+        found[~kept] = others
         return found
 
     def truth(self, values: Values) -> list[float]:

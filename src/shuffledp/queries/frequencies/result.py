@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from shuffledp.data.arrays import as_label
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, decimals, percent
-from shuffledp.protocols.results import Estimate, HistogramResult, whole_intervals
+from shuffledp.protocols.results import Estimate, HistogramResult, Result, whole_intervals
 from shuffledp.queries.frequencies.table import ROWS, Table
 from shuffledp.queries.frequencies.tails import Counts
 from shuffledp.queries.histogram.protocol import Label
@@ -26,7 +28,9 @@ class FrequenciesResult(HistogramResult):
 
     def showing(self, labels: Iterable[Label]) -> FrequenciesResult:
         """The same result for other labels: post-processing of what is already public."""
-        names = tuple(labels)
+        if isinstance(labels, str):
+            raise ParameterError("labels must be a list; for one label, use frequency(label).")
+        names = tuple(cast("Label", as_label(label)) for label in labels)
         buckets = self.buckets_of(names)
         seen = self.table.tokens[np.arange(ROWS)[:, None], buckets]
         values = self.table.estimates(seen)
@@ -41,18 +45,12 @@ class FrequenciesResult(HistogramResult):
         """How many users have one label, with its interval."""
         one = self.showing([label])
         return Estimate(
+            **one.fields_of(Result),
             query=f"frequency of {label}",
             value=float(one.values[0]),
             low=float(one.low[0]),
             high=float(one.high[0]),
             possible=(0.0, float(self.reports)),
-            confidence=self.confidence,
-            rmse=one.rmse,
-            epsilon=self.epsilon,
-            users=self.users,
-            messages_per_user=self.messages_per_user,
-            seeded=self.seeded,
-            certificate=self.certificate,
         )
 
     def __str__(self) -> str:

@@ -10,8 +10,7 @@ from shuffledp.numbers.exact import ExactNumber, whole
 from shuffledp.plans.checks import checked_epsilon, checked_users
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.queries.frequencies.hashed import power_of_two_near
-from shuffledp.queries.frequencies.hashing import new_hash_seed
+from shuffledp.queries.frequencies.hashing import new_hash_seed, power_of_two_near
 from shuffledp.queries.frequencies.planner import DEFAULT_COUNT, DEFAULT_MESSAGES
 from shuffledp.queries.heavy_hitters.protocol import FORECAST_CHARACTERS, HeavyHittersProtocol
 from shuffledp.queries.heavy_hitters.result import HeavyHittersResult

@@ -22,7 +22,7 @@ from shuffledp.numbers.arrangement import uniform_below_each
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.exact import whole
 from shuffledp.protocols.report import View
-from shuffledp.queries.frequencies.hashed import Coder, HashedProtocol, sparse_cell
+from shuffledp.queries.frequencies.hashing import Coder, HashedProtocol, sparse_cell
 from shuffledp.queries.frequencies.tails import Background
 from shuffledp.queries.heavy_hitters.decoder import FALSE_WORDS, Decoder
 from shuffledp.queries.heavy_hitters.estimates import estimated
@@ -100,12 +100,8 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         largest = max(float(found["values"].max(initial=0)), 0.0)
         return HeavyHittersResult(
             **found,
-            confidence=confidence,
             rmse=self.rmse(view.users, largest),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
 
     def rmse(self, users: int, count: float | None = None) -> float:

@@ -17,7 +17,7 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import NUMBERS
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
-from shuffledp.queries.frequencies.query import HASHED, most_messages
+from shuffledp.queries.frequencies.query import HASHED
 from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
 from shuffledp.queries.heavy_hitters.protocol import (
     LEAST_ID_BITS,
@@ -82,8 +82,7 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         return plan_heavy_hitters(
             users,
             self.epsilon,
-            max_messages=most_messages(self.max_messages),
-            expected=self.expected,
+            **self.targets(),
         )
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:

@@ -30,37 +30,58 @@ from shuffledp.cells.base import (
 )
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.cells.sparse.cell import NO_VALUE, KeptCell, SparseBuckets
+from shuffledp.documents.json_text import is_text
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted
 from shuffledp.protocols.base import MOST_BUCKETS, Protocol, joined
 from shuffledp.protocols.report import Report, View
-from shuffledp.protocols.results import HistogramResult, whole_intervals
+from shuffledp.protocols.results import NUMBERS, HistogramResult, whole_intervals
 
 Label = str | int
+LONGEST_LABEL = 1_000
+LARGEST_LABEL = 2**63 - 1
 BESIDE = "larger up + larger down"
 """In words, how the losses of heavy labels and of others add up."""
 
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
     """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
-    if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
-        labels = int(labels)
+    if isinstance(labels, np.generic):
+        labels = labels.item()
+    if isinstance(labels, int) and not isinstance(labels, bool):
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError("labels must be a list of labels, or a number of labels 0, 1, …")
+        raise ParameterError(
+            "labels must be a list of labels, or how many there are: 0, 1, …, B−1."
+        )
     names = tuple(islice(labels, MOST_BUCKETS + 1))  # labels may be an endless iterator
     if any(issubclass(kind, np.generic) for kind in set(map(type, names))):
         names = tuple(label.item() if isinstance(label, np.generic) else label for label in names)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(issubclass(kind, str | int) and kind is not bool for kind in set(map(type, names))):
+    kinds = set(map(type, names))
+    if not all(issubclass(kind, str | int) and kind is not bool for kind in kinds):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
+    check_label_sizes(names, LARGEST_LABEL)
     if len(set(names)) < len(names):
         raise ParameterError(
             "Two buckets or groups have the same label; use a different one for each."
         )
     return names
+
+
+def check_label_sizes(names: Iterable[Label], largest: int) -> None:
+    """Refuses texts and whole numbers that a certificate cannot contain."""
+    texts = [name for name in names if isinstance(name, str)]
+    numbers = [name for name in names if isinstance(name, int)]
+    if max(map(len, texts), default=0) > LONGEST_LABEL or not is_text("".join(texts)):
+        raise ParameterError(
+            f"Labels must be texts of at most {LONGEST_LABEL:,} characters, without halves of "
+            "surrogate pairs; shorten or repair them."
+        )
+    if max(numbers, default=0) > largest or min(numbers, default=0) < -LARGEST_LABEL - 1:
+        raise ParameterError("Labels must be whole numbers of at most 64 bits; use smaller ones.")
 
 
 def checked_heavy(heavy: object, labels: tuple[Label, ...]) -> tuple[Label, ...]:
@@ -70,7 +91,7 @@ def checked_heavy(heavy: object, labels: tuple[Label, ...]) -> tuple[Label, ...]
     found = islice(heavy, len(labels) + 1)
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in found)
     known = set(labels) if names else set()
-    if any(name not in known for name in names):
+    if any(not isinstance(name, str | int) or name not in known for name in names):
         raise ParameterError("Every heavy label must be one of the labels; add it there.")
     if len(set(names)) < len(names):
         raise ParameterError("A heavy label is named twice; name each once.")
@@ -84,15 +105,18 @@ def _numbered(labels: tuple[Label, ...]) -> bool:
     return labels == tuple(range(len(labels)))
 
 
-def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
-    """Each label's bucket number; unknown labels go to `other` or are refused."""
+def encode_labels(
+    values: Values, labels: tuple[Label, ...], other: Label | None, numbered: bool | None = None
+) -> Values:
+    """Each label's bucket number; unknown labels go to `other` or are refused. `numbered` says
+    whether the labels are 0, 1, …, if that is known."""
     values = np.asarray(values)
     check_one_value_each(values)
     if values.dtype.kind not in "iuUO":
         raise ValueOutOfRange(
             f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
         )
-    if values.dtype.kind in "iu" and _numbered(labels):
+    if values.dtype.kind in "iu" and (_numbered(labels) if numbered is None else numbered):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
         if inside:
             return values  # a label is its bucket's number
@@ -219,11 +243,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
         return self.whole_report(users, *joined(drawn), self.public_totals_of_tally(tally), entropy)
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        values = np.asarray(values)
-        plain = self._numbered and values.ndim == 1 and values.size and values.dtype.kind in "iu"
-        if plain and int(values.min()) >= 0 and int(values.max()) < len(self.labels):
-            return values  # a label is its bucket's number
-        return encode_labels(values, self.labels, self.other)
+        return encode_labels(values, self.labels, self.other, numbered=self._numbered)
 
     @cached_property
     def _numbered(self) -> bool:
@@ -248,24 +268,17 @@ class HistogramProtocol(Protocol[HistogramResult]):
         joint = (1 - confidence) / len(sums)
         if all(group.independent for group in self.cell_groups):
             joint = -np.expm1(np.log(confidence) / len(sums))
-        low, high, joint_low, joint_high = (
+        ends = (
             end
             for outside in (1 - confidence, float(joint))
             for end in whole_intervals(values, *self._ends(view.users, sums, outside))
         )
+        numbers: dict[str, Any] = dict(zip(NUMBERS, (values, *ends), strict=True))
         return HistogramResult(
             labels=self.labels,
-            values=values,
-            low=low,
-            high=high,
-            joint_low=joint_low,
-            joint_high=joint_high,
-            confidence=confidence,
+            **numbers,
             rmse=self._rmse_of(view.users, values),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
 
     def _parts(self) -> Iterable[tuple[Cell, slice]]:

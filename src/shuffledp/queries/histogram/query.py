@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.registry import CELL, cell_from_dict
 from shuffledp.cells.search import CELL_CHOICES, checked_cell_choice
-from shuffledp.data.arrays import ColumnType, Values, as_label, as_labels
+from shuffledp.data.arrays import ColumnType, Values, as_label
 from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Either, Listing, Nothing, Record, Whole
@@ -26,6 +26,7 @@ from shuffledp.queries.by_group.query import FILTERED, filtered_label
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import (
     histogram_labels,
+    label_list,
     labels_of_type,
     looks_typed,
     truth_as_text,
@@ -39,7 +40,7 @@ from shuffledp.queries.histogram.protocol import (
     checked_labels,
     encode_labels,
 )
-from shuffledp.queries.histogram.result import combined, of_histogram
+from shuffledp.queries.histogram.result import TIMES, combined, of_histogram
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import BUCKET as BUCKET_JSON
 from shuffledp.queries.records import LABEL, protocol_record
@@ -191,9 +192,8 @@ class HistogramQuery(Query[HistogramResult]):
         if self.missing == BUCKET:
             _check_missing_label((*names, other))
             histogram_labels([*names, MISSING_LABEL], other)
-        heavy = self.heavy if isinstance(self.heavy, str) else as_labels(self.heavy)
         self._store(labels=names, other=other)
-        self._store(heavy=checked_heavy(heavy, self.buckets))
+        self._store(heavy=checked_heavy(label_list(self.heavy), self.buckets))
 
     def as_asked(self) -> Query[HistogramResult]:
         return self if self.by is None else CrosstabQuery.of(self)
@@ -225,7 +225,8 @@ class HistogramQuery(Query[HistogramResult]):
         label = self.filtered_value
         if (values == label).any():
             raise ValueOutOfRange(f"Some values are {RESERVED}; rename them.")
-        found = values.astype(np.int64 if isinstance(label, int) else object)
+        signed = isinstance(label, int) and values.dtype != np.uint64  # the label is below 0
+        found = values.astype(np.int64 if signed else object)
         found[~kept] = label
         return found
 
@@ -237,6 +238,8 @@ class HistogramQuery(Query[HistogramResult]):
             labels=labels,
             other=self.other,
             heavy=tuple(truth_as_text(label) for label in self.heavy),
+            error_at=self.error_at,
+            cell=self.cell,
             shown=self.buckets,
         )
 
@@ -364,6 +367,8 @@ class CrosstabQuery(Query[HistogramResult]):
             raise ParameterError(
                 f"There are more than {MOST_BUCKETS:,} combinations; use fewer labels."
             )
+        if len(found) > 1 and any(TIMES in str(label) for labels in found for label in labels):
+            checked_labels(combined(found))  # two combinations may have the same name
         return cls(
             **asked.options(),
             columns=columns,
@@ -465,11 +470,10 @@ def _check_missing_label(labels: Iterable[object]) -> None:
 
 
 def _checked_domain(labels: object, missing: object) -> tuple[Label, ...]:
-    if not isinstance(labels, str) and isinstance(labels, Iterable):
-        labels = as_labels(labels)
-        if missing == BUCKET:
-            _check_missing_label(labels)
-            labels = [*labels, MISSING_LABEL]
+    labels = label_list(labels)
+    if missing == BUCKET and isinstance(labels, list):
+        _check_missing_label(labels)
+        labels = [*labels, MISSING_LABEL]
     names = checked_labels(labels)
     if len({type(name) for name in names}) > 1:
         raise ParameterError("The labels of a column must all be texts, or all whole numbers.")

@@ -7,7 +7,7 @@ intervals of marginals come from the exact law of the sum of their cells (MATH �
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -20,8 +20,11 @@ from shuffledp.errors import ParameterError
 from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import HistogramResult, whole_intervals
 from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.ratios import Spread, ratio_interval
 
 Floats = NDArray[np.float64]
+TIMES = " × "
+"""Between the labels of a combination."""
 
 
 class Share(NamedTuple):
@@ -116,9 +119,8 @@ class CrosstabResult(HistogramResult):
 
     def shares(self, of: str, given: str | Sequence[str]) -> list[Share]:
         """For each combination of labels of the columns `given`, the share of its users who have
-        each label of the column `of`. A share is a ratio of two private numbers. Its interval
-        contains the ratios r for which a − r·b is not an outlier (Fieller), within 0 and 1; it is 0
-        … 1 if the data are not informative."""
+        each label of the column `of`. A share is a ratio of two private numbers; its interval is
+        0 … 1 if the data are not informative (`ratio_interval`)."""
         names = [given] if isinstance(given, str) else list(given)
         axes = self._axes([*names, of])
         values, merged = self._summed(axes)
@@ -129,37 +131,38 @@ class CrosstabResult(HistogramResult):
         own = self._variances(held, merged)
         rest = self._variances(total - held, merged * (len(labels) - 1))
         shared = (self._variances(total, merged * len(labels)) - own - rest) / 2
-        wide = self._reach(merged)
+        wide = (self._reach(merged),) * 2
         found = []
         above = product(*(self.domains[axis] for axis in axes[:-1]))
         for row, combination in enumerate(above):
             whole = float(parts[row].sum())
             for place, label in enumerate(labels):
-                spread = Spread(*(float(one[row, place]) for one in (own, rest, shared)))
-                ends = _fieller(float(parts[row, place]), whole, spread, wide)
-                found.append(Share(combination, label, *ends))
+                part = float(parts[row, place])
+                share = min(max(part / whole, 0.0), 1.0) if whole > 0 else math.nan
+                a, b, both = (float(one[row, place]) for one in (own, rest, shared))
+                ends = ratio_interval(part, whole, Spread(a, a + b + 2 * both, a + both), wide)
+                found.append(Share(combination, label, share, *ends))
         return found
 
     def shares_frame(self, of: str, given: str | Sequence[str], backend: str | None = None) -> Any:
         """`shares` as a data frame: the columns given, the label, share, low and high."""
         names = [given] if isinstance(given, str) else list(given)
         rows = self.shares(of, names)
-        columns: dict[str, list[Any]] = {
+        labels: dict[str, list[Any]] = {
             name: [row.given[place] for row in rows] for place, name in enumerate(names)
         }
-        columns[of] = [row.label for row in rows]
-        for name in ("share", "low", "high"):
-            columns[name] = [getattr(row, name) for row in rows]
-        return data_frame(columns, backend)
+        labels[of] = [row.label for row in rows]
+        numbers = {name: [getattr(row, name) for row in rows] for name in ("share", "low", "high")}
+        return data_frame(labels, numbers, backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per combination: its labels by column, estimate, clipped, low, high and joint
         ends."""
         combinations = list(product(*self.domains))
-        columns: dict[str, list[Any]] = {
+        labels: dict[str, list[Any]] = {
             name: [one[place] for one in combinations] for place, name in enumerate(self.by)
         }
-        return data_frame(columns | self._columns(), backend)
+        return data_frame(labels, self._columns(), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as a JSON object, with the labels of each column for every count."""
@@ -173,31 +176,7 @@ def combined(domains: Sequence[Sequence[Label]]) -> tuple[Label, ...]:
     """A name for each combination of labels; the labels themselves if there is one column."""
     if len(domains) == 1:
         return tuple(domains[0])
-    return tuple(" × ".join(str(label) for label in one) for one in product(*domains))
-
-
-class Spread(NamedTuple):
-    """The variances of the errors of a part and of the rest of its whole, and their covariance."""
-
-    part: float
-    rest: float
-    shared: float
-
-
-def _fieller(part: float, whole: float, spread: Spread, wide: float) -> tuple[float, float, float]:
-    """(share, low, high) of part/whole: where (part − r·whole)² is at most wide² times the variance
-    of part − r·whole = (1−r)·part − r·(whole − part)."""
-    if whole <= 0:
-        return math.nan, 0.0, 1.0
-    share = min(max(part / whole, 0.0), 1.0)
-    a = whole**2 - wide**2 * (spread.part + spread.rest + 2 * spread.shared)
-    b = part * whole - wide**2 * (spread.part + spread.shared)
-    c = part**2 - wide**2 * spread.part
-    inside = b * b - a * c
-    if a <= 0 or inside < 0:
-        return share, 0.0, 1.0
-    root = math.sqrt(inside)
-    return share, min(max((b - root) / a, 0.0), 1.0), min(max((b + root) / a, 0.0), 1.0)
+    return tuple(TIMES.join(str(label) for label in one) for one in product(*domains))
 
 
 def of_histogram(
@@ -208,11 +187,8 @@ def of_histogram(
     cell: Cell,
 ) -> CrosstabResult:
     """The crosstab from a histogram over the numbers of the combinations."""
-    shared: Mapping[str, Any] = {
-        name: getattr(result, name) for name in HistogramResult.__dataclass_fields__
-    }
     return CrosstabResult(
-        **{**shared, "labels": combined(domains)},
+        **result.fields_of(HistogramResult, labels=combined(domains)),
         by=by,
         domains=domains,
         variances=variances,

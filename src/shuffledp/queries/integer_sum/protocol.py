@@ -80,13 +80,9 @@ class IntegerSumProtocol(Protocol[Estimate]):
             low=min(int(low[0]), math.floor(value)),  # the estimate is not a whole number
             high=max(int(high[0]), math.ceil(value)),
             possible=self.possible(view.users),
-            confidence=confidence,
             rmse=self.rmse(view.users, value),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
             errors=partial(self.cell.error_law, view.users, self._inside(value, view.users)),
+            **self.promise(view, confidence),
         )
 
     def _inside(self, value: float, users: int) -> int:

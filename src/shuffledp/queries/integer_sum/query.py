@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS, clamped
@@ -14,7 +14,6 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import (
     BaselineArguments,
-    GroupArguments,
     Grouping,
     StudioWords,
     query,
@@ -82,7 +81,7 @@ class IntegerSumQuery(SumQuery):
         return plan_integer_sum(users, self.epsilon, self.largest, **self.targets())
 
     def prepare(self, values: Values) -> Values:
-        if not self.clamp:
+        if not self.clamp or self.adds_rows:
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
@@ -110,8 +109,8 @@ class IntegerSumQuery(SumQuery):
         bounds = Fraction(0), Fraction(self.largest)
         return BaselineArguments(query="real-sum", prepare=self.prepare, bounds=bounds)
 
-    def for_groups(self) -> GroupArguments:
-        return GroupArguments(answer=self.name, largest=self.largest, clamp=self.clamp)
+    def for_groups(self) -> dict[str, Any]:
+        return {"largest": self.largest}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,15 @@ from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import exact, show
 from shuffledp.protocols.bounds import parsed_number, reals_within
-from shuffledp.queries.quantiles.dates import UNITS, date_number, date_numbers, date_text, is_date
+from shuffledp.queries.quantiles.dates import (
+    DTYPES,
+    UNITS,
+    date_at,
+    date_number,
+    date_numbers,
+    date_text,
+    is_date,
+)
 
 Floats = NDArray[np.float64]
 MOST_POINTS = 1 << 53
@@ -115,7 +123,7 @@ class Axis:
             raise ValueOutOfRange(
                 f"The value must be a date from {self.text(self.low)} to {self.text(self.high)}."
             )
-        return np.datetime64(text.strip())
+        return date_at(number, self.unit)
 
     def samples(self, size: int) -> Values:
         """`size` values between the bounds."""
@@ -124,7 +132,7 @@ class Axis:
         whole = np.linspace(float(self.low), float(self.high), size).astype(np.int64)
         if not self.unit:
             return whole
-        return whole.astype("datetime64[D]" if self.unit == "day" else "datetime64[s]")
+        return whole.astype(DTYPES[self.unit])
 
     def position(self, value: object, name: str) -> float:
         """The position of a value, in bins from the beginning; clipped to the range."""

@@ -61,15 +61,19 @@ def date_number(value: object, unit: str) -> int:
         moment = datetime(moment.year, moment.month, moment.day)
     if not isinstance(moment, datetime):
         raise ParameterError(f"This is not a date that can be used here. {ALLOWED}")
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return (moment - BEGINNING) // UNITS[unit]
+    east = moment.utcoffset() or timedelta()
+    # subtracted last: the same time in UTC may be in a year that Python does not have
+    return (moment.replace(tzinfo=None) - BEGINNING - east) // UNITS[unit]
 
 
 def date_text(number: float, unit: str) -> str:
     """The date a number of units after 1970 began, as ISO text."""
-    moment = BEGINNING + int(number) * UNITS[unit]
-    return moment.date().isoformat() if unit == DAY else moment.isoformat()
+    return str(date_at(int(number), unit))
+
+
+def date_at(number: int, unit: str) -> np.datetime64:
+    """The date a number of units after 1970 began; any year, unlike Python's dates."""
+    return np.datetime64(number, "D" if unit == DAY else "s")
 
 
 def date_numbers(values: NDArray[Any], unit: str) -> NDArray[np.int64]:

@@ -237,13 +237,9 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
             axis=self.axis,
             counts=counts,
             errors=self._errors(view.users, counts, weights),
-            confidence=confidence,
             rmse=math.nan,
             rank_rmse=self.rmse(view.users),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
+            **self.promise(view, confidence),
         )
         return result.showing(result.probabilities)
 
@@ -279,8 +275,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "epsilon": str(self.epsilon),
+            **super().to_dict(),
             "low": str(self.low),
             "high": str(self.high),
             **self.axis.to_dict(),

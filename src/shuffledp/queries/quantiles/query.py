@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, ClassVar, Self, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.queries.quantiles.dates import (
     DTYPES,
     UNITS,
+    date_number,
     date_numbers,
     date_text,
     has_zone,
@@ -44,6 +46,7 @@ AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
 """Bounds of quantiles: two numbers or two dates."""
 LEVEL = Record({"buckets": Whole(2, protocols.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 SHORT = Text(100)
+LAST_DATE = datetime.max
 QUANTILE = Record(
     {"probability": Real(), "estimate": Real(), "interval": INTERVAL, "rmse": Real()},
     {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)},
@@ -167,6 +170,11 @@ class QuantilesQuery(Query[QuantilesResult]):
     def of_column(self, holds: ColumnType) -> Self:
         return self.changed(points=holds == "whole") if self.points is None else self
 
+    @cached_property
+    def axis_bounds(self) -> tuple[Fraction, Fraction, str]:
+        """(low, high, unit): the bounds as exact numbers; of dates, in units since 1970."""
+        return checked_axis(self.bounds)
+
     @property
     def shown(self) -> tuple[float, ...]:
         """The probabilities of the quantiles to show."""
@@ -191,7 +199,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         return plain.changed(clamp=False, probabilities=(0.5,), points=bool(self.points))
 
     def check_column(self, holds: ColumnType) -> None:
-        if not checked_axis(self.bounds)[2]:
+        if not self.axis_bounds[2]:
             check_numbers(holds)
         elif holds not in ("date", "time", "instant"):
             raise ValueOutOfRange(
@@ -204,7 +212,7 @@ class QuantilesQuery(Query[QuantilesResult]):
             )
 
     def prepare(self, values: Values) -> Values:
-        low, high, unit = checked_axis(self.bounds)
+        low, high, unit = self.axis_bounds
         if not self.clamp:
             return values
         if unit:
@@ -212,7 +220,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         return clamped(values, low, high, whole_numbers=bool(self.points))
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        unit = checked_axis(self.bounds)[2]
+        unit = self.axis_bounds[2]
         self.refuse_outside(values[kept])  # of_filtered has wider bounds
         outside = self._outside
         if unit:
@@ -222,27 +230,33 @@ class QuantilesQuery(Query[QuantilesResult]):
 
     def refuse_outside(self, values: Values) -> None:
         """Raises `ValueOutOfRange` if a value does not lie within the bounds."""
-        low, high, unit = checked_axis(self.bounds)
+        low, high, unit = self.axis_bounds
         Axis(low=low, high=high, bins=2, points=bool(self.points), unit=unit).bins_of(values)
 
     @property
     def _outside(self) -> int | float:
         """The value of excluded rows: far enough above the bounds to be in another bin; for dates,
         in units since 1970."""
-        low, high, _ = checked_axis(self.bounds)
+        low, high, unit = self.axis_bounds
         if self.points:
-            return int(high + math.ceil((high - low + 1) / 7))
+            above = int(high + math.ceil((high - low + 1) / 7))
+            if unit and above > date_number(LAST_DATE, unit):
+                raise ParameterError(
+                    "With where, a seventh of the range is added above the bounds, which would be "
+                    "after the year 9999; use an earlier upper bound."
+                )
+            return above
         return outermost_floats(low, low + (high - low) * Fraction(8, 7))[1]
 
     @property
     def filtered_value(self) -> float | datetime:
-        unit = checked_axis(self.bounds)[2]
+        unit = self.axis_bounds[2]
         return datetime.fromisoformat(date_text(self._outside, unit)) if unit else self._outside
 
     def of_filtered(self) -> FilteredQuantilesQuery:
         """The query with bounds that include the excluded rows, which are above the original
         ones."""
-        low, _, unit = checked_axis(self.bounds)
+        low, _, unit = self.axis_bounds
         high = Fraction(self._outside)
         wider = (date_text(int(low), unit), date_text(int(high), unit)) if unit else (low, high)
         return FilteredQuantilesQuery(
@@ -256,7 +270,7 @@ class QuantilesQuery(Query[QuantilesResult]):
 
     def truth(self, values: Values) -> list[float]:
         """The smallest values that these fractions of all values do not exceed."""
-        unit = checked_axis(self.bounds)[2]
+        unit = self.axis_bounds[2]
         numbers = date_numbers(values, unit) if unit else values
         found = np.quantile(numbers, self.shown, method="inverted_cdf")
         return [float(number) for number in found]
@@ -284,7 +298,7 @@ class FilteredQuantilesQuery(QuantilesQuery):
     def prepare(self, values: Values) -> Values:
         """Refuses or clips kept values outside their bounds."""
         assert self.kept is not None
-        unit = checked_axis(self.bounds)[2]
+        unit = self.axis_bounds[2]
         if unit:
             values = date_numbers(values, unit).astype(DTYPES[unit])
         inside = (values.astype(np.int64) if unit else values) != self._top
@@ -296,19 +310,19 @@ class FilteredQuantilesQuery(QuantilesQuery):
 
     @property
     def _top(self) -> int | float:
-        high = checked_axis(self.bounds)[1]
+        high = self.axis_bounds[1]
         return int(high) if self.points else float(high)
 
     def truth(self, values: Values) -> list[float]:
         assert self.kept is not None
-        unit = checked_axis(self.bounds)[2]
+        unit = self.axis_bounds[2]
         numbers = date_numbers(values, unit) if unit else values
         held = numbers[numbers != self._top]
         return [float(one) for one in np.quantile(held, self.shown, method="inverted_cdf")]
 
     def finish(self, result: QuantilesResult) -> QuantilesResult:
         assert self.kept is not None
-        high = checked_axis(self.kept.bounds)[1]
+        high = self.kept.axis_bounds[1]
         found = KeptQuantilesResult.of(result, high).showing(self.shown)
         return replace(found, clamped=self.kept.clamp)
 

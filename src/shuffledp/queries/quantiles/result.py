@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
@@ -147,15 +147,15 @@ class QuantilesResult(Result):
             low=min(least, value),
             high=max(most, value),
             possible=(0.0, float(self.reports)),
-            rmse=math.sqrt(variance + unknown),
-            **self._common(),
+            **self.fields_of(Result, rmse=math.sqrt(variance + unknown)),
         )
 
     def _everybody(self) -> Estimate:
         """The number of users within the bounds, which is public."""
         count = float(self.reports)
         name = self._range_name("", "", 0, self.axis.bins, (0, self.axis.bins))
-        return Estimate(query=name, value=count, low=count, high=count, rmse=0.0, **self._common())
+        shared = self.fields_of(Result, rmse=0.0)
+        return Estimate(query=name, value=count, low=count, high=count, **shared)
 
     def _range_ends(self, start: int, end: int) -> tuple[float, float]:
         """The interval of the number of users in buckets start..end−1."""
@@ -197,9 +197,8 @@ class QuantilesResult(Result):
             value=value,
             low=low,
             high=high,
-            rmse=self._quantile_rmse(ranks, value, position),
             axis=self.axis,
-            **self._common(),
+            **self.fields_of(Result, rmse=self._quantile_rmse(ranks, value, position)),
         )
 
     def ranks(self, share: float) -> Ranks:
@@ -288,16 +287,14 @@ class QuantilesResult(Result):
         `backend` is "pandas", "polars" or "pyarrow"; by default the first that is installed.
         """
         shown = self.shown()
-        columns: dict[str, list[Any]] = {"probability": [one.probability for one in shown]}
-        columns["estimate"] = [one.value for one in shown]
+        numbers: dict[str, list[Any]] = {"estimate": [one.value for one in shown]}
         for name in ("low", "high", "rmse"):
-            columns[name] = [getattr(one, name) for one in shown]
+            numbers[name] = [getattr(one, name) for one in shown]
         if self.axis.unit:
-            texts = [one.texts()[0][1:] for one in shown]
+            texts = zip(*(one.texts()[0][1:] for one in shown), strict=True)
             names = ("date", "date_low", "date_high")
-            for place, name in enumerate(names):
-                columns[name] = [text[place] for text in texts]
-        return data_frame(columns, backend)
+            numbers |= {name: list(column) for name, column in zip(names, texts, strict=True)}
+        return data_frame({"probability": [one.probability for one in shown]}, numbers, backend)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
         return [text for estimate in self.shown() for text in estimate.texts()]
@@ -305,18 +302,6 @@ class QuantilesResult(Result):
     def shown(self) -> list[QuantileEstimate]:
         """Estimates of the query's quantiles."""
         return self.quantiles(self.probabilities)
-
-    def _common(self) -> dict[str, Any]:
-        """The fields that every estimate takes from this result."""
-        return {
-            "confidence": self.confidence,
-            "epsilon": self.epsilon,
-            "users": self.users,
-            "rows_kept": self.rows_kept,
-            "messages_per_user": self.messages_per_user,
-            "seeded": self.seeded,
-            "certificate": self.certificate,
-        }
 
     def to_dict(self) -> dict[str, Any]:
         """The quantiles and the bucket counts as a JSON object; dates also as numbers."""
@@ -362,12 +347,12 @@ class KeptQuantilesResult(QuantilesResult):
         axis = whole.axis
         bins = math.floor((top - axis.low) / axis.exact_width) + 1
         high = axis.low + bins * axis.exact_width - (1 if axis.points else 0)
-        said = {one.name: getattr(whole, one.name) for one in fields(whole)}
-        said |= {
-            "axis": replace(axis, high=high, bins=bins),
-            "counts": whole.counts[:bins],
-            "errors": replace(whole.errors, weights=whole.errors.weights[:bins]),
-        }
+        said = whole.fields_of(
+            QuantilesResult,
+            axis=replace(axis, high=high, bins=bins),
+            counts=whole.counts[:bins],
+            errors=replace(whole.errors, weights=whole.errors.weights[:bins]),
+        )
         return cls(**said, top=float(top))
 
     @cached_property
@@ -411,6 +396,5 @@ class KeptQuantilesResult(QuantilesResult):
             low=low,
             high=high,
             possible=(0.0, float(self.reports)),
-            rmse=math.sqrt(variance),
-            **self._common(),
+            **self.fields_of(Result, rmse=math.sqrt(variance)),
         )

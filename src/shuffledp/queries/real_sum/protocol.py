@@ -248,13 +248,9 @@ class RealSumProtocol(Protocol[Estimate]):
             low=value - high,
             high=value - low,
             possible=self.possible(view.users),
-            confidence=confidence,
             rmse=self.rmse(view.users, totals),
-            epsilon=self.epsilon,
-            users=view.users,
-            messages_per_user=self.messages_per_user(),
-            seeded=view.seeded,
             errors=partial(self.error_law, view.users, totals),
+            **self.promise(view, confidence),
         )
 
     def shift(self, batch: Report | View) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Annotated, Any, cast
@@ -22,11 +22,10 @@ from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
-from shuffledp.protocols.bounds import outermost_floats, reals_within
+from shuffledp.protocols.bounds import reals_within
 from shuffledp.protocols.results import ErrorLaw, Estimate, Result
 from shuffledp.queries.base import (
     BaselineArguments,
-    GroupArguments,
     KeptBounds,
     Query,
     StudioWords,
@@ -119,15 +118,21 @@ class RealSumQuery(SumQuery):
         return replace(result, clamped=self.clamp)
 
     def prepare(self, values: Values) -> Values:
-        return clamped(values, *self.exact_bounds, whole_numbers=False) if self.clamp else values
+        if not self.clamp or self.adds_rows:
+            return values
+        return clamped(values, *self.exact_bounds, whole_numbers=False)
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        reals_within(values[kept], *self.exact_bounds)  # of_filtered may have wider bounds
+        if not self.adds_rows:
+            reals_within(values[kept], *self.exact_bounds)  # of_filtered may have wider bounds
         return super().filtered(values, kept)
 
     @property
-    def kept_bounds(self) -> KeptBounds:
-        return KeptBounds(*outermost_floats(*self.exact_bounds), clamp=self.clamp)
+    def kept_bounds(self) -> KeptBounds | None:
+        if self.adds_rows:
+            return None
+        low, high = self.exact_bounds
+        return KeptBounds(float(low), float(high), clamp=self.clamp)
 
     def of_filtered(self) -> RealSumQuery:
         """Excluded rows count as 0, which must be within the bounds."""
@@ -141,8 +146,12 @@ class RealSumQuery(SumQuery):
     def for_baseline(self) -> BaselineArguments:
         return BaselineArguments(query="real-sum", prepare=self.prepare, bounds=self.exact_bounds)
 
-    def for_groups(self) -> GroupArguments:
-        return GroupArguments(answer=self.name, bounds=self.exact_bounds, clamp=self.clamp)
+    def for_groups(self) -> dict[str, Any]:
+        return {"bounds": self.exact_bounds}
+
+    @property
+    def least_value(self) -> float:
+        return float(self.exact_bounds[0])
 
 
 @query(
@@ -227,9 +236,13 @@ class MeanWhereQuery(ByGroupQuery):
         """The mean of the first group."""
         one = super().finish(result)
         ((_, value, low, high),) = one.rows()
-        shared = {name.name: getattr(one, name.name) for name in fields(Result)}
         found = Estimate(
-            query=MeanQuery.name, value=value, low=low, high=high, possible=one.possible, **shared
+            **one.fields_of(Result),
+            query=MeanQuery.name,
+            value=value,
+            low=low,
+            high=high,
+            possible=one.possible,
         )
         return cast("GroupsResult", found)  # the caller gets the result of a mean
 
