@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import re
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -309,10 +309,10 @@ def confidence_of(form: Form) -> Fraction:
     return number(form, "confidence") / 100
 
 
-def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan:
+def plan_of(form: Form, cell: str = "best") -> AnyPlan:
     """The plan that a form asks for, for the service: messages are counted after padding, and the
     error is that of what the analyzer publishes."""
-    question, n = question_of(form), users_of(form) if users is None else users
+    question, n = question_of(form), users_of(form)
     find = str(form.get("find"))
     finds = question.finds(form)
     if find not in finds:
@@ -339,12 +339,12 @@ def pure_cell(form: Form) -> str:
     return POOLED if form.get("question") in ("histogram", "quantiles") else BOUNDED
 
 
-def quick_plan(form: Form, users: int) -> AnyPlan:
-    """The plan for a number of people that is found fastest."""
+def quick_plan(form: Form) -> AnyPlan:
+    """The plan that is found fastest."""
     try:
-        return plan_of(form, pure_cell(form), users)
+        return plan_of(form, pure_cell(form))
     except PlanningError:
-        return plan_of(form, "best", users)
+        return plan_of(form)
 
 
 def epsilon_of(form: Form) -> Fraction:
@@ -352,20 +352,24 @@ def epsilon_of(form: Form) -> Fraction:
     return positive(form, "epsilon")
 
 
-def service_targets(form: Form, users: int, targets: dict[str, Any]) -> dict[str, Any]:
-    """Targets of a plan for the service, with padding and the analyzer's noise: the noise of as
-    many users again doubles the squared error, so that overheads are meant beyond that."""
-    shares = noise_shares(form, users)
-    if "mse_overhead" in targets and shares:
-        targets = {"mse_overhead": (1 + targets["mse_overhead"]) * 2 - 1}
-    return {"padded": True, "cell": pure_cell(form), "expected": users + shares, **targets}
-
-
-def best_plan(form: Form, epsilon: Fraction | None = None) -> AnyPlan:
-    """The plan with nearly the least error that an ε (the form's) allows, whatever it costs."""
+def possible_plans(form: Form) -> Iterator[AnyPlan]:
+    """Plans for the service that the form's ε allows, those with the least error first."""
     question, n = question_of(form), users_of(form)
-    epsilon = epsilon_of(form) if epsilon is None else epsilon
-    for targets in question.curve:
-        with suppress(PlanningError):
-            return question.make(form, n, epsilon, service_targets(form, n, targets))
+    shares = noise_shares(form, n)
+    for curve in question.curve:
+        targets = {"padded": True, "cell": pure_cell(form), "expected": n + shares, **curve}
+        if shares and "mse_overhead" in curve:
+            # the noise of as many users again doubles the squared error; overheads are beyond that
+            targets["mse_overhead"] = 2 * (1 + curve["mse_overhead"]) - 1
+        try:
+            plan = question.make(form, n, epsilon_of(form), targets)
+        except PlanningError:
+            continue
+        yield plan
+
+
+def best_plan(form: Form) -> AnyPlan:
+    """The plan with nearly the least error that the form's ε allows, whatever it costs."""
+    for plan in possible_plans(form):
+        return plan
     raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
