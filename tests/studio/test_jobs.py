@@ -28,7 +28,7 @@ from shuffledp.studio.public_page import public_page
 from shuffledp.studio.questions import QUESTIONS, plan_of, quick_plan, reach_of
 from shuffledp.studio.report import TRIAL, report_page
 from shuffledp.studio.running import Collected, given_values
-from shuffledp.studio.suggesting import smaller_epsilon
+from shuffledp.studio.suggesting import smaller_epsilon, suggestions
 from shuffledp.studio.words import (
     accuracy_sentence,
     cautions,
@@ -192,6 +192,13 @@ def test_an_impossible_target_offers_those_that_can_be_reached() -> None:
     alone = items("plan", form={**FORM, "pure": True, "error": "1"}, rates=RATES)
     assert alone[1]["suggestion"]["set"] == {"error": "4"}
     assert len(alone) == 3  # more people do not make an error in people smaller
+
+
+def test_the_least_error_that_is_offered_has_a_plan() -> None:
+    """Also where the search of a plan within an error would miss it."""
+    asked = {**FORM, "question": "real-sum", "users": "10000", "high": "100"}
+    offered = next(suggestions(asked))
+    assert plan_of({**asked, **offered["set"]}, "bounded").report_size > 1
 
 
 @pytest.mark.parametrize(

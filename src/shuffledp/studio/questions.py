@@ -327,11 +327,17 @@ def plan_of(form: Form, cell: str = "best") -> AnyPlan:
     if find == "epsilon":
         common["max_messages"] = whole_number(form, "messages")
     epsilon = None if find == "epsilon" else epsilon_of(form)
-    return plan_within(
-        lambda rmse: question.make(form, n, epsilon, {**common, "rmse": rmse}),
-        error_of(form),
-        confidence_of(form),
-    )
+    allowed, sure = error_of(form), confidence_of(form)
+    try:
+        return plan_within(
+            lambda rmse: question.make(form, n, epsilon, {**common, "rmse": rmse}), allowed, sure
+        )
+    except PlanningError:  # a short search: near the least error it may miss what there is
+        if epsilon is not None:
+            plan = best_plan(form)
+            if reach(plan, float(sure)) <= allowed:
+                return plan
+        raise
 
 
 def pure_cell(form: Form) -> str:
