@@ -77,7 +77,11 @@ def _of_column(form: Form, chosen: Mapping[str, Any]) -> Iterator[None]:
         yield
     except ValueOutOfRange as error:
         if question_of(form).name != "count":
-            raise DataError(f"Column {name}: {error}") from None
+            said = str(error).replace("with clamp=True (--clamp)", "with the box on this page")
+            raise DataError(
+                f"Column {name}: {said} Or choose another column, or another question in the "
+                "first step."
+            ) from None
         raise DataError(
             f"Column {name} holds values other than yes/no or 0/1. Write which value to "
             "count under “Count the rows with this value”, or choose another column."
@@ -206,8 +210,9 @@ def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> 
     """Coverage and errors of all runs together."""
     found, often = Comparison.of(results, truth), float(confidence_of(form))
     allowed = reach_of(form, plan, results[0].users)
+    names = list(found.names[:MOST_BUCKETS_SHOWN])
     return {
-        "names": list(found.names[:MOST_BUCKETS_SHOWN]),
+        "names": names if len(names) > 1 else [question_of(form).words.about],
         "runs": len(results),
         "promised": often,
         "held": [int(number) for number in found.held.sum(axis=0)],

@@ -22,6 +22,9 @@ async function start(event) {
   if (!state.plan) { problem(new Error('There is no plan yet: go back to the first step.')); return; }
   show(at('collect-problem'), '');
   at('start').disabled = true;
+  clearTimeout(timer);
+  timer = 0;
+  at('collect-state').hidden = true;  // it is of the collection before
   const asked = { form: { ...state.form, find: state.form.find === 'error' ? 'error' : 'messages', epsilon: state.plan.epsilon },
     purpose: readWords(), publish_noise: state.plan.publish_noise, plan: state.plan.json };
   const names = where() === 'trial' ? ['people', 'batches']
@@ -34,9 +37,10 @@ async function start(event) {
     paragraphs(at('collect-cautions'), answer.cautions ?? [], 'warning');
     at('shuffler_token').value = at('analyzer_token').value = '';
     at('stop').disabled = false;
-    watch();
     listKept().catch(problem);
+    await watch();
   } catch (error) {
+    await watch();  // the collection before may go on
     problem(error);
   } finally {
     at('start').disabled = false;
