@@ -8,7 +8,7 @@ code that makes the histogram proves what this costs, with its claim.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -75,8 +75,13 @@ class PerBucket(Promised):
 
 
 def halves(counter: Callable[[Setting], Counter], setting: Setting) -> PerBucket:
-    """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    epsilon, delta = setting.epsilon / 2, setting.required_delta / 2
-    half = counter(Setting(users=setting.users, epsilon=epsilon, delta=delta))
-    claim = setting.claim(half.claim.basis, "published constants")
+    """An (ε/2, δ/2) counter per bucket: a replacement moves one bucket up and another down."""
+    delta = None if setting.delta is None else setting.delta / 2
+    half = counter(Setting(users=setting.users, epsilon=setting.epsilon / 2, delta=delta))
+    claim = replace(
+        half.claim,
+        epsilon=setting.epsilon,
+        delta=2 * half.claim.delta,
+        note=f"ε/2 up, ε/2 down; {half.claim.note}",
+    )
     return PerBucket(half, setting.required_buckets, claim)

@@ -28,7 +28,6 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting, needs
-from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, pure_claim
 from shuffledp.baselines.draws import (
     Counts,
@@ -378,14 +377,6 @@ def _bulk(users: int, epsilon: float, slope: float, width: int) -> float:
         return bool(bulk_loss(shape, 0) <= epsilon * LOSS_MARGIN)
 
     return math.exp(bisect(keeps, low, high, width=0.03))
-
-
-def histogram(setting: Setting) -> PerBucket:
-    """A counter at ε/2 for every bucket ([GGKMPV20] Appendix A)."""
-    counter = calibrated(setting.users, setting.epsilon / 2)
-    basis, note = counter.claim.basis, "ε/2 up, ε/2 down; " + counter.claim.note
-    claim = pure_claim(setting.epsilon, "shuffler", basis, note)
-    return PerBucket(counter, setting.required_buckets, claim)
 
 
 @dataclass(frozen=True)
