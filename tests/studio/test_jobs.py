@@ -312,7 +312,7 @@ def test_a_file_with_decimal_commas_or_without_rows(tmp_path: Path) -> None:
     assert found["format"]["decimal"] == ","
     form = {**FORM, "question": "real-sum", "users": "3", "error": "900", "high": "60"}
     assert rehearsed(form, file, column="1")[0]["ready"]["truth"] == [49.75]
-    with pytest.raises(DataError, match="Column minuten: .* clip the values with the box on this"):
+    with pytest.raises(DataError, match=r"Column minuten: .* clip the values with the box on this"):
         rehearsed({**form, "high": "10"}, file, column="1", name="minuten")
     assert imported(file, decimal=".")["columns"][1]["holds"] == "real"  # it fits in one way only
     file.write_text("id;minuten\n")
