@@ -400,7 +400,7 @@ def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
 ) -> None:
     studio = start(tmp_path / "data")
     page = Page(browser, studio)
-    page.wait_plan()
+    page.wait("!document.querySelector('#save-plan').disabled")  # the rest is not needed
     page.step("collect")
     page.click("input[name=where][value=connect]")
     assert "Only the task goes to the two servers" in page.text("#place")

@@ -97,7 +97,7 @@ def bits_curve(setting: Setting) -> Curve:
         fewest = max(1, math.ceil(math.log2(math.sqrt(setting.users / (4 * 0.5 * mse)) + 1)))
         costs = []
         for bits in (fewest, fewest + 1):
-            how = {"mse_overhead": overhead, "radix": (2,) * bits, "dither": 1}
+            how: dict[str, Any] = {"mse_overhead": overhead, "radix": (2,) * bits, "dither": 1}
             with suppress(PlanningError):
                 costs.append(plan_real_sum(setting.users, setting.epsilon, **how).forecast)
         found += [min(costs, key=lambda cost: cost.messages_per_user)] if costs else []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def _label(
     axes: Axes, point: Labelled, centre: Point, taken: Sequence[Bbox], labels: Sequence[Bbox]
 ) -> Bbox:
     """Writes one label and returns its box; a line leads to one that had to go far."""
-    how = {"xy": (point.x, point.y), "textcoords": "offset pixels"}
+    how: dict[str, Any] = {"xy": (point.x, point.y), "textcoords": "offset pixels"}
     text = axes.annotate(point.text, xytext=(0, 0), fontsize=8, color=point.colour, **how)
     extent, frame = text.get_window_extent(), axes.get_window_extent()
     size = (extent.width, extent.height)

@@ -31,7 +31,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting
-from shuffledp.baselines.claim import Basis, Claim
+from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -147,14 +147,13 @@ class GMPS21(Promised):
 
         pairs, splits = noises(least(private, 16.0, digits=3))
         note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
-        claim = setting.claim("computed", note)
         return cls(
             users=setting.users,
             units=units,
             inner_epsilon=setting.epsilon - budget,
             pairs=pairs,
             splits=splits,
-            promise=claim,
+            promise=setting.claim("computed", note),
         )
 
     @classmethod
@@ -175,15 +174,13 @@ class GMPS21(Promised):
         extra = round_to(3 * (1 + math.log(2 / delta)), 6, up=True)
         pairs = NegativeBinomial(extra, part / (5 * units))
         holds = settles(lambda: tree_delta(units, pairs, splits, gamma * setting.epsilon), delta)
-        basis: Basis = "computed" if holds else "theorem"
-        claim = setting.claim(basis, "published constants")
         return cls(
             users=setting.users,
             units=units,
             inner_epsilon=(1 - gamma) * setting.epsilon,
             pairs=pairs,
             splits=splits,
-            promise=claim,
+            promise=setting.claim("computed" if holds else "theorem", "published constants"),
         )
 
     @property
