@@ -68,6 +68,23 @@ def test_a_process_is_reused_and_refusals_are_passed_on() -> None:
     with_workers(test)
 
 
+def test_a_process_that_ends_by_itself_is_said_so() -> None:
+    """Else the page would wait forever."""
+
+    async def test(workers: WorkerPool) -> None:
+        job = LatestJob(workers)
+        asking = asyncio.create_task(items(job, LONG))
+        while job._running is None or job._running.worker is None:
+            await asyncio.sleep(0.05)
+        job._running.worker.kill()
+        with pytest.raises(ShuffleDPError, match="has ended"):
+            await asking
+        (await workers.take()).kill()
+        assert await items(job, SHORT)
+
+    with_workers(test)
+
+
 def test_a_caller_who_leaves_ends_the_work() -> None:
     async def test(workers: WorkerPool) -> None:
         job = LatestJob(workers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cells.search import BOUNDED, POOLED
+from shuffledp.cells.search import BEST, BOUNDED, POOLED
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import plan_within, reach
@@ -50,10 +50,6 @@ def _listed(form: Form, name: str, what: str) -> list[str]:
     if len(labels) < 2:
         raise ParameterError(f"Give at least two {what}, one on each line.")
     return labels
-
-
-def _labels(form: Form) -> list[str]:
-    return _listed(form, "labels", "answers to choose from")
 
 
 def groups_of(form: Form) -> list[str] | None:
@@ -98,7 +94,7 @@ def _read(form: Form, argument: Argument) -> Any:
     """An argument of a query from the fields of a form."""
     (field, *_) = _fields(argument)
     if field == "labels":
-        return _labels(form)
+        return _listed(form, "labels", "answers to choose from")
     if field in BOUNDS:
         return axis_of(form)
     if argument.name == "other":
@@ -309,7 +305,7 @@ def confidence_of(form: Form) -> Fraction:
     return number(form, "confidence") / 100
 
 
-def plan_of(form: Form, cell: str = "best") -> AnyPlan:
+def plan_of(form: Form, cell: str = BEST) -> AnyPlan:
     """The plan that a form asks for, for the service: messages are counted after padding, and the
     error is that of what the analyzer publishes."""
     question, n = question_of(form), users_of(form)
@@ -333,7 +329,7 @@ def plan_of(form: Form, cell: str = "best") -> AnyPlan:
             lambda rmse: question.make(form, n, epsilon, {**common, "rmse": rmse}), allowed, sure
         )
     except PlanningError:  # a short search: near the least error it may miss what there is
-        if epsilon is not None:
+        if epsilon is not None and cell in (BEST, pure_cell(form)):
             plan = best_plan(form)
             if reach(plan, float(sure)) <= allowed:
                 return plan

@@ -67,6 +67,8 @@ def nearest_plan(form: Form) -> tuple[Plan[Any], str]:
     try:
         return quick_plan(form), ""
     except PlanningError:
+        if form["find"] == "error":
+            raise
         plan = best_plan(form)
     return plan, (
         f"With {plan.users:,} people and ε = {show(plan.epsilon)} the error that you asked for "

@@ -4,6 +4,7 @@ request runs, and work that nobody waits for any more is killed."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -111,23 +112,30 @@ class LatestJob:
 
     async def run(self, job: str, given: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """The items of a job. Raises `Outdated` as soon as a newer job was asked for, and
-        `ShuffleDPError` with the reason if the job is refused."""
+        `ShuffleDPError` with the reason if the job is refused or its process ends."""
         mine = self._newest = JobRun()
         await self._wait_for_turn(mine)
         self._running = mine
         end: dict[str, Any] | None = None
         try:
             mine.worker = await self._workers.take()
-            await _ask(mine.worker, {"job": job, "given": given})
+            with contextlib.suppress(ConnectionError):  # it has ended, and answers nothing
+                await _ask(mine.worker, {"job": job, "given": given})
             while (answer := await _answer(mine.worker)) is not None:
                 if "item" not in answer:
                     end = answer
                     break
                 yield answer["item"]
         finally:
+            replaced = mine.over.is_set()
             self._finish(mine, end is not None)
-        if end is None:
+        if end is None and replaced:
             raise Outdated
+        if end is None:
+            raise ShuffleDPError(
+                "The process that computes this has ended, perhaps for lack of memory; try it "
+                "again, or with fewer people or answers."
+            )
         if end["end"] == "refused":
             raise ShuffleDPError(end["why"])
 

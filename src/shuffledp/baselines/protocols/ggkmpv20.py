@@ -28,6 +28,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting, needs
+from shuffledp.baselines.buckets import numbered
 from shuffledp.baselines.claim import Basis, Claim, pure_claim
 from shuffledp.baselines.draws import (
     Counts,
@@ -422,11 +423,11 @@ class BitByBit(Baseline):
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
         """One user's messages as rows (bit number, message of its counter)."""
-        rows = []
-        for number, bit in enumerate(self._bits(np.array([value]), entropy)[0]):
-            sent = self.counters[number].randomize(int(bit), entropy)
-            rows.append(np.stack([np.full(len(sent), number), sent], axis=1))
-        return np.concatenate(rows)
+        bits = self._bits(np.array([value]), entropy)[0]
+        return numbered(
+            counter.randomize(int(bit), entropy)
+            for counter, bit in zip(self.counters, bits, strict=True)
+        )
 
     def collect(self, messages: Messages, users: int) -> Bag:
         ones = messages[messages[:, 1] == 1, 0]

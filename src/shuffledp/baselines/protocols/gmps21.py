@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, low_delta, settles
-from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of
+from shuffledp.baselines.draws import draw, draw_once, round_randomly, share_of
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, round_to, to_float
 from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
@@ -219,17 +219,13 @@ class GMPS21(Promised):
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
         units = round_randomly(values, self.units, entropy)
-        counts = self._of_values(units)
+        counts = np.bincount(units + self.units, minlength=2 * self.units + 1)
+        counts[self.units] = 0  # a 0 is not sent
         for law, messages in self.atoms:
             copies = draw_once(share_of(law, units.size, self.users), entropy)
             for message in messages:
                 counts[message + self.units] += copies
         return Bag(units.size, counts, entropy.seeded)
-
-    def _of_values(self, units: Counts) -> Counts:
-        counts = np.bincount(units + self.units, minlength=2 * self.units + 1)
-        counts[self.units] = 0
-        return counts
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         total = int(bag.counts @ np.arange(-self.units, self.units + 1))

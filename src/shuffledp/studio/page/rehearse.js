@@ -1,6 +1,6 @@
 // The second step: a file, a column, many runs beside the truth.
 
-import { at, get, paragraphs, post, show, stream, table, upload } from './asking.js';
+import { at, get, make, paragraphs, post, show, stream, table, upload } from './asking.js';
 import { QUERIES } from './queries.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
 import { changed, state } from './plan.js';
@@ -96,11 +96,7 @@ function showPreview({ preview, first_row: first }) {
   table(at('preview'), [['Row', true], ...columns.map((one) => [one.name])],
     preview.map((cells, row) => [String(first + row), ...cells]));
   const heads = at('preview').querySelectorAll('th');
-  columns.forEach((one, number) => {
-    const type = document.createElement('small');
-    type.textContent = one.words;
-    heads[number + 1].append(type);
-  });
+  columns.forEach((one, number) => heads[number + 1].append(make('small', { textContent: one.words })));
 }
 
 const chosen = (id) => (at(id).value === '' ? null : columns[Number(at(id).value)]);
