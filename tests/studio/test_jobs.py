@@ -21,6 +21,7 @@ from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.collecting import Purpose, make_task
+from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
 from shuffledp.studio.jobs import JOBS, answers, plan_json
@@ -562,6 +563,18 @@ ROUGH = {
     "heavy-hitters": {"find": "error", "users": "2000"},
 }
 """Targets that are planned quickly."""
+
+
+def test_quantiles_are_named_in_words(tmp_path: Path) -> None:
+    form = {**FORM, "question": "quantiles", "users": "400", "error": "2"}
+    file = tmp_path / "numbers.csv"
+    file.write_text("number\n" + "\n".join(str(place % 10) for place in range(400)))
+    imported(file)
+    names = ["a quarter is below", "the median", "three quarters are below"]
+    assert rehearsed(form, file, column="0")[-1]["summary"]["names"] == names
+    result = Plan.from_dict(json.loads(planned(json.dumps(form)))).run(np.arange(400) % 10)
+    published = {"result": result.to_dict(), "reports": 400}
+    assert [line.label for line in answer_lines(form, published)] == names
 
 
 def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:

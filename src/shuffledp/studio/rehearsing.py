@@ -20,6 +20,7 @@ from shuffledp.numbers.exact import exact, whole
 from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
+from shuffledp.studio.examples import QUANTILES
 from shuffledp.studio.fields import Form
 from shuffledp.studio.importing import column_count, read_texts, read_values
 from shuffledp.studio.questions import (
@@ -210,7 +211,7 @@ def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> 
     """Coverage and errors of all runs together."""
     found, often = Comparison.of(results, truth), float(confidence_of(form))
     allowed = reach_of(form, plan, results[0].users)
-    names = list(found.names[:MOST_BUCKETS_SHOWN])
+    names = [QUANTILES.get(name, name) for name in found.names[:MOST_BUCKETS_SHOWN]]
     return {
         "names": names if len(names) > 1 else [question_of(form).words.about],
         "runs": len(results),
