@@ -135,7 +135,7 @@ def test_baselines_beside_groups_count_the_same_or_are_left_out() -> None:
     table = {**FORM, "question": "histogram", "error": "30"}
 
     def response(form: dict[str, Any]) -> dict[str, Any] | None:
-        found = [one["baseline"] for one in JOBS["frontier"](form) if "baseline" in one]
+        found = (one["baseline"] for one in JOBS["frontier"](form) if "baseline" in one)
         return next((one for one in found if one["title"] == "Local randomized response"), None)
 
     six = response({**table, "labels": list("abcdef")})

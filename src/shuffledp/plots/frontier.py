@@ -188,9 +188,12 @@ def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
         for row in table.rows
         if not _in_sight(row)
     ]
+    delta = table.setting.delta
+    circles = "only (ε, δ)" + ("" if delta is None else f", with δ = {float(delta):g}")
     bars = "\nBars: from the error of an empty bucket to that of the worst data."
     text = (
-        marks(table.setting.delta)
+        f"Lower left is better. Diamonds: pure ε. Circles: {circles}. Crosses: claim not verified. "
+        "Lines: one design at several error targets."
         + (bars if table.query == "histogram" else "")
         + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
     )
@@ -206,15 +209,6 @@ def log_scales(axes: Axes, xlabel: str, ylabel: str) -> None:
 
 def _in_sight(row: Row) -> bool:
     return row.runnable and row.forecast.messages_per_user <= MOST_MESSAGES
-
-
-def marks(delta: Fraction | None) -> str:
-    """What the marks of the picture mean."""
-    circles = "only (ε, δ)" if delta is None else f"only (ε, δ), with δ = {float(delta):g}"
-    return (
-        f"Lower left is better. Diamonds: pure ε. Circles: {circles}. Crosses: claim not verified. "
-        "Lines: one design at several error targets."
-    )
 
 
 def title_of(table: Table) -> str:
