@@ -346,6 +346,8 @@ def quick_plan(form: Form) -> AnyPlan:
     try:
         return plan_of(form, pure_cell(form))
     except PlanningError:
+        if form.get("pure"):
+            raise
         return plan_of(form)
 
 
