@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp import plan_count
 from shuffledp.protocols.fake_clients import moved, weight
-from shuffledp.studio.report import Written, report_page
+from shuffledp.studio.report import report_page
 from shuffledp.studio.words import fake_clients_sentences
 
 FORM = {"question": "count", "users": "10000", "confidence": "95", "find": "error"}
@@ -32,6 +32,6 @@ def test_the_report_says_what_devices_can_do_as_computed_from_the_plan() -> None
     assert smaller.report_size < plan.report_size
     assert weight(smaller.protocol, smaller.report_size) < weight(plan.protocol, plan.report_size)
     asked = {"form": FORM, "publish_noise": True, "purpose": {"name": "bikes"}}
-    page = report_page(Written.of(asked, json.dumps(plan.to_dict())))
+    page = report_page(asked, json.dumps(plan.to_dict()))
     assert alone.replace("'", "&#39;") in page and together in page
     assert "within the range of possible values" not in page

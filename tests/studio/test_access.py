@@ -41,6 +41,9 @@ def test_a_link_works_once_and_the_cookie_afterwards(
 def test_without_the_cookie_there_is_nothing(studio: Started, client: httpx2.Client) -> None:
     for path in ("/api/progress", "/page/studio.js"):
         assert httpx2.get(studio.address + path).status_code == 401
+    for wrong in (b"x", b'"\xe9"'):
+        cookie = b"shuffledp_studio_%d=%b" % (client.base_url.port or 80, wrong)
+        assert httpx2.get(studio.address, headers={b"Cookie": cookie}).status_code == 403
     sent = httpx2.post(f"{studio.address}/api/plan", headers={"Origin": studio.address}, json={})
     assert sent.status_code == 401
 

@@ -21,14 +21,15 @@ from shuffledp.cells.report_size import EXACT
 from shuffledp.errors import DataError, ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.studio.collecting import Purpose, make_task
+from shuffledp.studio.examples import answer_lines
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number
 from shuffledp.studio.jobs import JOBS, answers, plan_json
 from shuffledp.studio.public_page import public_page
 from shuffledp.studio.questions import QUESTIONS, plan_of, quick_plan, reach_of
-from shuffledp.studio.report import TRIAL, Written, report_page
+from shuffledp.studio.report import TRIAL, report_page
 from shuffledp.studio.running import Collected, given_values
-from shuffledp.studio.suggesting import smaller_epsilon
+from shuffledp.studio.suggesting import smaller_epsilon, suggestions
 from shuffledp.studio.words import (
     accuracy_sentence,
     cautions,
@@ -128,6 +129,23 @@ def test_without_a_delta_only_pure_baselines_are_shown() -> None:
     assert "approximate" in kinds[0] and kinds[1] == {"pure"}
 
 
+def test_baselines_beside_groups_count_the_same_or_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a cross table they count every combination; none counts people in each group."""
+    monkeypatch.setattr("shuffledp.studio.questions.OVERHEADS", (Fraction(8),))  # of our plans
+    groups = {"by_group": True, "groups": ["women", "men", "other"]}
+    table = {**FORM, "question": "histogram", "error": "30"}
+
+    def response(form: dict[str, Any]) -> dict[str, Any] | None:
+        found = (one["baseline"] for one in JOBS["frontier"](form) if "baseline" in one)
+        return next((one for one in found if one["title"] == "Local randomized response"), None)
+
+    six = response({**table, "labels": list("abcdef")})
+    assert response({**table, **groups}) == six != response(table)
+    assert response(FORM) is not None and response({**FORM, **groups}) is None
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -180,6 +198,13 @@ def test_an_impossible_target_offers_those_that_can_be_reached() -> None:
     assert len(alone) == 3  # more people do not make an error in people smaller
 
 
+def test_the_least_error_that_is_offered_has_a_plan() -> None:
+    """Also where the search of a plan within an error would miss it."""
+    asked = {**FORM, "question": "real-sum", "users": "10000", "high": "100"}
+    offered = next(suggestions(asked))
+    assert plan_of({**asked, **offered["set"]}, "bounded").report_size > 1
+
+
 @pytest.mark.parametrize(
     ("change", "headline"),
     [
@@ -224,6 +249,29 @@ def planned(form: str) -> str:
     return plan_json(plan_of(json.loads(form), "bounded"))
 
 
+def test_a_rehearsal_with_fewer_rows_keeps_the_target_or_says_that_it_cannot(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("minutes\n" + "\n".join(["7", "3"] * 200))
+    imported(file)
+    form = {**FORM, "question": "quantiles", "users": "4000", "error": "1", "pure": True}
+    ready, *_, last = rehearsed(form, file, column="0")
+    assert ready["ready"]["differs"].endswith("with the same ε and target, is rehearsed instead.")
+    assert last["summary"]["within"]["error"] <= 1
+    ready, *_, last = rehearsed({**form, "error": "0.06"}, file, column="0")
+    assert "With 400 people and ε = 1 the error that you asked for" in ready["ready"]["differs"]
+    assert 0.06 < last["summary"]["within"]["error"] < 0.5
+
+
+def test_a_trial_of_few_people_says_that_it_errs_more_than_asked() -> None:
+    form = {**FORM, "question": "quantiles", "users": "60", "error": "0.1", "pure": True}
+    (trial,) = items("trial", form=form)
+    assert "cannot be reached" in trial["cautions"][0]
+    plan = json.loads(trial["json"])
+    assert plan["users"] == 60 and plan["padding"] == EXACT  # no exception, as the form says
+
+
 def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
@@ -233,7 +281,7 @@ def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
     assert imported(file)["columns"][0]["words"] == "whole numbers"
     form = {**FORM, "question": "histogram", "labels": ["0", "1", "2"], "error": "30"}
     found = rehearsed(form, file, column="0")
-    assert found[0]["ready"]["replanned"] is True
+    assert "900 rows, fewer than the plan needs" in found[0]["ready"]["differs"]
     assert found[0]["ready"]["truth"] == [300.0] * 3
     assert found[-1]["summary"]["runs"] == 12 and len(found) == 14
     with pytest.raises(DataError, match="no such column") as error:
@@ -269,7 +317,7 @@ def test_a_file_with_decimal_commas_or_without_rows(tmp_path: Path) -> None:
     assert found["format"]["decimal"] == ","
     form = {**FORM, "question": "real-sum", "users": "3", "error": "900", "high": "60"}
     assert rehearsed(form, file, column="1")[0]["ready"]["truth"] == [49.75]
-    with pytest.raises(DataError, match="Column minuten: "):
+    with pytest.raises(DataError, match=r"Column minuten: .* clip the values with the box on this"):
         rehearsed({**form, "high": "10"}, file, column="1", name="minuten")
     assert imported(file, decimal=".")["columns"][1]["holds"] == "real"  # it fits in one way only
     file.write_text("id;minuten\n")
@@ -298,6 +346,7 @@ def test_cells_that_do_not_fit_and_empty_ones_are_named(tmp_path: Path) -> None:
     ways = {**FORM, "question": "histogram", "labels": ["bus", "car"], "users": "4", "error": "90"}
     (ready, *_) = rehearsed(ways, file, column="1", empty="own")
     assert ready["ready"]["truth"] == [7.0, 0.0, 1.0] and ready["ready"]["absent"] == ["car"]
+    assert "8 rows, and empty cells are one more answer" in ready["ready"]["differs"]
 
 
 def test_a_long_file_is_read_in_parts_and_never_held_as_a_whole(tmp_path: Path) -> None:
@@ -433,7 +482,7 @@ def collected(trial: bool) -> tuple[str, Collected]:
 
 def test_the_report_can_be_read_and_mailed() -> None:
     text, found = collected(trial=False)
-    page = report_page(Written.of(ASKED, text), found.results)
+    page = report_page(ASKED, text, found.results)
     assert "Who &lt;bikes&gt;?" in page and "<bikes>" not in page
     for words in (
         "95 times in 100",
@@ -466,8 +515,7 @@ def test_every_text_of_the_report_is_escaped() -> None:
     bucket = {"label": tag, "estimate": 1.0, "interval": [0.0, 2.0]}
     result = found.results[0]["result"] | {"query": "histogram", "buckets": [bucket]}
     published = {**found.results[0], "result": result}
-    written = Written.of(ASKED | {"purpose": words}, text)
-    page = report_page(written, [published], trial=True)
+    page = report_page(ASKED | {"purpose": words}, text, [published], trial=True)
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 12  # wherever shown
     assert "<script" not in page
 
@@ -481,6 +529,7 @@ def test_the_page_for_the_public_is_escaped_and_drawn_on_a_fixed_scale(tmp_path:
     found = found._replace(task=task, results=[*found.results, {**found.results[0], "number": 2}])
     page = public_page(ASKED, found, ["results.csv"])
     assert "&lt;i&gt;bike" in page and "<i>" not in page and "<script" not in page
+    assert 'title="Do you &amp;lt;i&amp;gt;bike' in page  # in code to copy
     result = found.results[0]["result"]
     low, high = result["interval"]
     share = re.search(r'class="span" x1="([\d.]+)%" x2="([\d.]+)%"', page)
@@ -504,7 +553,7 @@ def test_simulated_people_answer_every_question_also_by_group(question: str) -> 
     if question == "quantiles":
         forms.append({**forms[0], "low": "2026-01-01", "high": "2026-12-31", "error": "300"})
     for one in forms:
-        protocol = quick_plan(one, int(one["users"])).protocol
+        protocol = quick_plan(one).protocol
         values = given_values(protocol, protocol.sample_values(7))
         assert len([protocol.one_value(value) for value in values]) == 7
 
@@ -518,6 +567,18 @@ ROUGH = {
     "heavy-hitters": {"find": "error", "users": "2000"},
 }
 """Targets that are planned quickly."""
+
+
+def test_quantiles_are_named_in_words(tmp_path: Path) -> None:
+    form = {**FORM, "question": "quantiles", "users": "400", "error": "2"}
+    file = tmp_path / "numbers.csv"
+    file.write_text("number\n" + "\n".join(str(place % 10) for place in range(400)))
+    imported(file)
+    names = ["a quarter is below", "the median", "three quarters are below"]
+    assert rehearsed(form, file, column="0")[-1]["summary"]["names"] == names
+    result = Plan.from_dict(json.loads(planned(json.dumps(form)))).run(np.arange(400) % 10)
+    published = {"result": result.to_dict(), "reports": 400}
+    assert [line.label for line in answer_lines(form, published)] == names
 
 
 def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
@@ -544,7 +605,7 @@ def test_frequent_words_are_rehearsed_beside_the_truth(tmp_path: Path) -> None:
 
 def test_a_batch_in_which_no_word_is_found_can_be_shown(tmp_path: Path) -> None:
     form = {**FORM, "question": "heavy-hitters", "find": "error", "users": "2000", "epsilon": "4"}
-    plan = quick_plan(form, 2000)
+    plan = quick_plan(form)
     result = plan.run([f"word{place}" for place in range(2000)]).to_dict()
     assert result_lines(result) == []
     one = {"number": 1, "reports": 2000, "implausible": False, "anomaly": 0.0, "result": result}
@@ -558,7 +619,7 @@ def test_a_batch_in_which_no_word_is_found_can_be_shown(tmp_path: Path) -> None:
 
 def test_every_file_of_a_trial_says_so() -> None:
     text, found = collected(trial=True)
-    page = report_page(Written.of(ASKED, text), found.results, trial=True)
+    page = report_page(ASKED, text, found.results, trial=True)
     assert page.count(TRIAL) >= 2 and "planned for 1000" in page
     for kind in ("results.json", "results.csv"):
         make = EXPORTS[kind][1]

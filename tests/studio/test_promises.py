@@ -46,7 +46,7 @@ def test_a_rehearsal_with_more_rows_than_planned_forecasts_their_error(tmp_path:
     plan = plan_of(FORM, "bounded")
     file = tmp_path / "rows.csv"
     file.write_text("bikes\n" + "\n".join(["1", "0"] * 5000))
-    list(JOBS["look"](path=str(file)))
+    list(JOBS["look"](path=str(file), chosen={}))
     given = {"form": FORM, "plan": plan_json(plan), "path": str(file), "chosen": {"column": "0"}}
     ready, *runs, last = list(JOBS["rehearse"](**given, runs="150"))
     assert (ready["ready"]["users"], ready["ready"]["planned"]) == (10_000, 1000)

@@ -13,7 +13,13 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX
-from shuffledp.studio.collecting import Purpose, collector_key, make_task, series_of
+from shuffledp.studio.collecting import (
+    Purpose,
+    ServerUrls,
+    collector_key,
+    make_task,
+    series_of,
+)
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.jobs import plan_json
 from shuffledp.studio.public_page import public_page
@@ -45,6 +51,30 @@ def test_a_week_follows_the_other_and_once_is_once(tmp_path: Path) -> None:
     assert [later - begins[0] for later in begins] == [0, 7 * DAY_SECONDS, 14 * DAY_SECONDS]
     with pytest.raises(ParameterError, match="How many times"):
         series_of(task, {**WEEKLY, "times": "0"})
+
+
+def test_a_trial_is_not_taken_for_the_collection_that_was_watched_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one can be watched again, or taken off the list while the trial goes on."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    text, key = plan_json(plan_of(FORM, "bounded")), KeyFolder(tmp_path).new().public
+    urls = ServerUrls("http://127.0.0.1:1", "http://127.0.0.1:2")
+    kept, tried = (
+        make_task(text, key, Purpose(name=name), publish_noise=True, shuffler=urls.shuffler)
+        for name in ("Kept", "Tried")
+    )
+    asked = {"form": FORM, "plan": text, "publish_noise": True, "batches": "1"}
+    monkeypatch.setattr("shuffledp.studio.running.connect", lambda *_: (urls, kept))
+    monkeypatch.setattr("shuffledp.studio.running.Trial.start", lambda _: (urls, tried))
+    running = Running()
+    running.connect(asked)
+    assert [one["watched"] for one in running.collections()] == [True]
+    running.start_trial(asked, text)
+    assert [one["watched"] for one in running.collections()] == [False]
+    running.forget({"id": kept.id.hex()})
+    assert running.collections() == [] and running._collection == (urls, tried)
+    running.close()
 
 
 def test_the_results_of_a_series_are_shown_by_date(

@@ -376,6 +376,13 @@ def test_a_collection_is_tried_on_this_machine(
     page.click("#stop")
     page.wait_text("#collect-note", "Stopped")
     assert browser.run("document.querySelectorAll('#results-table tbody tr').length") == 2
+    page.write("#people", "1")  # the next trial does not show this one; if refused, it is back
+    assert browser.run(
+        "(document.querySelector('#start').click(), "
+        "document.querySelector('#collect-state').hidden)"
+    )
+    assert "at least 2" in page.wait_problem("#collect-problem")
+    assert not browser.run("document.querySelector('#collect-state').hidden")
     browser.open("about:blank")
     browser.open(f"{studio.address}/#collect")
     page.wait("document.querySelectorAll('#results-table tbody tr').length == 2")
@@ -400,7 +407,7 @@ def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
 ) -> None:
     studio = start(tmp_path / "data")
     page = Page(browser, studio)
-    page.wait_plan()
+    page.wait("!document.querySelector('#save-plan').disabled")  # the rest is not needed
     page.step("collect")
     page.click("input[name=where][value=connect]")
     assert "Only the task goes to the two servers" in page.text("#place")

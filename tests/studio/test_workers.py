@@ -60,10 +60,27 @@ def test_a_process_is_reused_and_refusals_are_passed_on() -> None:
     async def test(workers: WorkerPool) -> None:
         job = LatestJob(workers)
         await items(job, SHORT)
-        kept = job._kept
+        (kept,) = workers._idle
         with pytest.raises(ShuffleDPError, match="The question must be one of"):
             await items(job, {**SHORT, "question": "nothing"})
-        assert job._kept is kept is not None
+        assert workers._idle == [kept]
+
+    with_workers(test)
+
+
+def test_a_process_that_ends_by_itself_is_said_so() -> None:
+    """Else the page would wait forever."""
+
+    async def test(workers: WorkerPool) -> None:
+        job = LatestJob(workers)
+        asking = asyncio.create_task(items(job, LONG))
+        while job._running is None or job._running.worker is None:
+            await asyncio.sleep(0.05)
+        job._running.worker.kill()
+        with pytest.raises(ShuffleDPError, match="has ended"):
+            await asking
+        (await workers.take()).kill()
+        assert await items(job, SHORT)
 
     with_workers(test)
 
@@ -82,10 +99,14 @@ def test_a_caller_who_leaves_ends_the_work() -> None:
     with_workers(test)
 
 
-def test_two_kinds_of_job_have_two_processes() -> None:
+def test_jobs_at_once_have_two_processes_and_jobs_in_turn_share_one() -> None:
+    """Also those of other tabs: else every tab would keep its processes until the end."""
+
     async def test(workers: WorkerPool) -> None:
-        jobs = LatestJob(workers), LatestJob(workers)
-        await asyncio.gather(*(items(job, SHORT) for job in jobs))
-        assert jobs[0]._kept is not jobs[1]._kept
+        await asyncio.gather(*(items(LatestJob(workers), SHORT) for _ in range(2)))
+        assert len(workers._idle) == 2
+        for _ in range(3):
+            await items(LatestJob(workers), SHORT)
+        assert len(workers._all) <= 3  # one of them is the spare one
 
     with_workers(test)

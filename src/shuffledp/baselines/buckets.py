@@ -7,8 +7,8 @@ code that makes the histogram proves what this costs, with its claim.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -42,11 +42,9 @@ class PerBucket(Promised):
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
         """One user's messages as rows (bucket, the counter's message)."""
         own = int(whole_values(np.array([value]), self.buckets - 1)[0])
-        rows = []
-        for bucket in range(self.buckets):
-            sent = self.counter.randomize(int(bucket == own), entropy)
-            rows.append(np.stack([np.full(len(sent), bucket), sent], axis=1))
-        return np.concatenate(rows)
+        return numbered(
+            self.counter.randomize(int(bucket == own), entropy) for bucket in range(self.buckets)
+        )
 
     def collect(self, messages: Messages, users: int) -> Bag:
         per_bucket = [
@@ -74,9 +72,20 @@ class PerBucket(Promised):
         return self.counter.error_law(users)
 
 
+def numbered(messages: Iterable[Messages]) -> Messages:
+    """The messages of several counters as rows (the counter's number, its message)."""
+    rows = [np.column_stack([np.full(len(one), at), one]) for at, one in enumerate(messages)]
+    return np.concatenate(rows)
+
+
 def halves(counter: Callable[[Setting], Counter], setting: Setting) -> PerBucket:
-    """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    epsilon, delta = setting.epsilon / 2, setting.required_delta / 2
-    half = counter(Setting(users=setting.users, epsilon=epsilon, delta=delta))
-    claim = setting.claim(half.claim.basis, "published constants")
+    """An (ε/2, δ/2) counter per bucket: a replacement moves one bucket up and another down."""
+    delta = None if setting.delta is None else setting.delta / 2
+    half = counter(Setting(users=setting.users, epsilon=setting.epsilon / 2, delta=delta))
+    claim = replace(
+        half.claim,
+        epsilon=setting.epsilon,
+        delta=2 * half.claim.delta,
+        note=f"ε/2 up, ε/2 down; {half.claim.note}",
+    )
     return PerBucket(half, setting.required_buckets, claim)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.metadata import entry_points
 
 from shuffledp.baselines.base import Baseline, BaselineForecast, QueryName, Setting
+from shuffledp.baselines.buckets import halves
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.protocols import bbgn19, bc20, csuzz19, ggkmpv20, gkmp20, thinning
 from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, SplitAndMixSum
@@ -131,12 +132,19 @@ BASELINES: tuple[Entry, ...] = (
     _pure("histogram", "local", "Local randomized response", BucketResponse.plan),
     _pure("histogram", "local-hadamard", "Local Hadamard response", HadamardResponse.plan),
     _pure("histogram", "local-hashing", "Local hashing (OLH)", LocalHashing.plan),
-    _pure("histogram", "ggkmpv20", "GGKMPV20 per bucket", ggkmpv20.histogram),
-    _pure("histogram", "thinning", "Thinning per bucket", thinning.histogram),
+    _pure("histogram", "ggkmpv20", "GGKMPV20 per bucket", partial(halves, ggkmpv20.GGKMPV20.plan)),
+    _pure("histogram", "thinning", "Thinning per bucket", partial(halves, thinning.Thinning.plan)),
     _approximate("histogram", "gkmp20", "GKMP20, calibrated", gkmp20.histogram),
-    _approximate("histogram", "gkmp20-published", "GKMP20, published", gkmp20.published_histogram),
+    _approximate(
+        "histogram",
+        "gkmp20-published",
+        "GKMP20, published",
+        partial(halves, gkmp20.GKMP20.published),
+    ),
     _approximate("histogram", "bc20", "BC20, calibrated", bc20.histogram),
-    _approximate("histogram", "bc20-published", "BC20, published", bc20.published_histogram),
+    _approximate(
+        "histogram", "bc20-published", "BC20, published", partial(halves, bc20.BC20.published)
+    ),
     _approximate("histogram", "ggkpv21", "GGKPV21, calibrated", HadamardTuples.plan),
     _approximate("histogram", "ggkpv21-published", "GGKPV21, published", HadamardTuples.published),
     _approximate("histogram", "lwy22", "LWY22 FE1, calibrated", FrequencyOracle.plan),

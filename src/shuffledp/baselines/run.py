@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -154,7 +154,7 @@ def run(
     """
     confidence = checked_confidence(confidence)
     entry = baseline(query, protocol_name)
-    value_range = _value_range(entry, bounds)
+    low, width = _range(entry, bounds)
     labels = _bucket_labels(entry, buckets)
     array = np.asarray(values)
     sure = array.size if users is None else users
@@ -167,40 +167,29 @@ def run(
             f"{protocol_name} violates its privacy claim here and was not run; choose another one."
         )
     protocol.check_batch(array.size)
-    bag = protocol.aggregate(value_range.to_unit(array), entropy)
-    answer = Answer(
-        entry=entry, protocol=protocol, bag=bag, values=value_range, confidence=confidence
+    if (low, width) != (0.0, 1.0):
+        array = (array - low) / width
+    answer = _Answer(
+        entry=entry,
+        protocol=protocol,
+        bag=protocol.aggregate(array, entropy),
+        confidence=confidence,
+        low=low,
+        width=width,
     )
     return answer.estimate() if labels is None else answer.histogram(labels)
 
 
-@dataclass(frozen=True)
-class ValueRange:
-    """The range of the users' values: `low` is 0 in the protocol, and low + width is 1."""
-
-    width: float = 1.0
-    low: float = 0.0
-
-    def to_unit(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values moved and scaled so that they lie within 0 and 1."""
-        if (self.width, self.low) == (1.0, 0.0):
-            return values
-        return np.asarray((values - self.low) / self.width)
-
-    def from_unit(self, estimate: float, users: int) -> float:
-        """The sum of the caller's values, from the sum of the values within 0 and 1."""
-        return estimate * self.width + self.low * users
-
-
-def _value_range(entry: Entry, bounds: Sequence[ExactNumber] | None) -> ValueRange:
+def _range(entry: Entry, bounds: Sequence[ExactNumber] | None) -> tuple[float, float]:
+    """(low, width) of the caller's values, which are 0 to 1 in the protocol."""
     if bounds is None:
-        return ValueRange()
+        return 0.0, 1.0
     if entry.query != "real-sum":
         raise ParameterError(f"bounds are only for real sums; remove them from the {entry.query}.")
     low, high = (exact(bound, "a bound") for bound in bounds)
     if low >= high:
         raise ParameterError("bounds must be (low, high) with low < high.")
-    return ValueRange(width=float(high - low), low=float(low))
+    return float(low), float(high - low)
 
 
 def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple[Label, ...] | None:
@@ -216,29 +205,30 @@ def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class _Answer:
     """What a baseline's analyzer has received, and how it becomes a result."""
 
     entry: Entry
     protocol: Baseline
     bag: Bag
-    values: ValueRange
     confidence: float
+    low: float
+    width: float
 
     def estimate(self) -> BaselineEstimate:
         """The result of a count or a real sum."""
-        (number,) = self.protocol.analyze(self.bag)
-        users = self.bag.users
-        errors = self._errors(np.array([number]))
-        value = self.values.from_unit(float(number), self.bag.users)
-        (reach,) = self._reach(errors, 1 - self.confidence)
+        users, numbers = self.bag.users, self.protocol.analyze(self.bag)
+        errors = self._errors(numbers)
+        value = float(numbers[0]) * self.width + self.low * users
+        reach = float(self._reach(errors, 1 - self.confidence)[0])
+        law = self.protocol.error_law(users)
         return BaselineEstimate(
             query=self.entry.query,
             value=value,
-            low=value - float(reach),
-            high=value + float(reach),
-            possible=(self.values.from_unit(0.0, users), self.values.from_unit(users, users)),
-            errors=self._error_law(),
+            low=value - reach,
+            high=value + reach,
+            possible=(self.low * users, users * self.width + self.low * users),
+            errors=None if law is None else partial(laplace_errors, *law, self.width),
             **self._shared(errors),
         )
 
@@ -262,23 +252,16 @@ class Answer:
     def _errors(self, numbers: Floats) -> Floats:
         """The root mean squared error of each number, in the caller's values."""
         users = self.bag.users
-        totals = [min(max(float(number), 0.0), float(users)) for number in numbers]
+        totals = np.clip(numbers, 0.0, users).tolist()
         squared = [self.protocol.mean_squared_error(users, total) for total in totals]
-        return np.asarray(self.values.width * np.sqrt(squared))
+        return np.asarray(self.width * np.sqrt(squared))
 
     def _reach(self, errors: Floats, outside: float) -> Floats:
         """Half the width of each number's interval, which misses with probability `outside`."""
         law = self.protocol.error_law(self.bag.users)
         if law is None:
             return errors * NormalDist().inv_cdf(1 - outside / 2)
-        return np.full(errors.size, self.values.width * laplace_reach(*law, outside))
-
-    def _error_law(self) -> Callable[[], ErrorLaw] | None:
-        """The distribution of estimate − truth for pictures, if it is known exactly."""
-        law = self.protocol.error_law(self.bag.users)
-        if law is None:
-            return None
-        return partial(laplace_errors, *law, self.values.width)
+        return np.full(errors.size, self.width * laplace_reach(*law, outside))
 
     def _shared(self, errors: Floats) -> dict[str, Any]:
         """The fields that estimates and histograms share."""

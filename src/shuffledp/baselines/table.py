@@ -174,16 +174,11 @@ def compare(
         ]
     if names is None and query in PRINTED_FOR:
         makers.append(("printed", partial(_printed_row, query, setting, central)))
-    for entry in entries:
-        if entry.name in wanted:
-            makers.append((entry.name, partial(baseline_row, entry, setting, central)))
-    return _table(query, setting, makers)
-
-
-def _table(
-    query: QueryName, setting: Setting, makers: Iterable[tuple[str, Callable[[], Row]]]
-) -> Table:
-    """All possible rows, and why the others are missing."""
+    makers += [
+        (entry.name, partial(baseline_row, entry, setting, central))
+        for entry in entries
+        if entry.name in wanted
+    ]
     rows: list[Row] = []
     missing: list[tuple[str, str]] = []
     for name, make in makers:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from shuffledp.baselines.base import QueryName, Setting
+from shuffledp.baselines.base import BaselineForecast, QueryName, Setting
 from shuffledp.baselines.ours import PRINTED_FOR, our_plan, printed
 from shuffledp.baselines.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.baselines.table import Row, Table
 from shuffledp.baselines.words import in_words
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import counted, show
-from shuffledp.plans.plan import Plan
+from shuffledp.plans.plan import Forecast
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.labels import SOFT, Labelled, label_points
-from shuffledp.protocols.results import Estimate
 from shuffledp.queries.real_sum.planner import plan_real_sum
 
 if TYPE_CHECKING:
@@ -36,16 +36,6 @@ QUERY_WORDS = {"count": "A count", "real-sum": "A real sum", "histogram": "A his
 PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
 
 
-class Forecasts(Protocol):
-    """A forecast of an error and a cost, of ours or of a baseline."""
-
-    @property
-    def rmse(self) -> float: ...
-
-    @property
-    def messages_per_user(self) -> float: ...
-
-
 @dataclass(frozen=True)
 class Curve:
     """Points (messages per user, RMSE) that a line joins, with the line's label."""
@@ -55,7 +45,7 @@ class Curve:
     errors: tuple[float, ...]
 
     @classmethod
-    def through(cls, label: str, forecasts: Iterable[Forecasts]) -> Curve:
+    def through(cls, label: str, forecasts: Iterable[Forecast | BaselineForecast]) -> Curve:
         """The curve through the errors and costs of forecasts."""
         points = [(forecast.messages_per_user, forecast.rmse) for forecast in forecasts]
         return cls(label, tuple(x for x, _ in points), tuple(y for _, y in points))
@@ -105,41 +95,27 @@ def bits_curve(setting: Setting) -> Curve:
     for overhead in SUM_OVERHEADS:
         mse = (1 + overhead) * 2 / float(setting.epsilon) ** 2
         fewest = max(1, math.ceil(math.log2(math.sqrt(setting.users / (4 * 0.5 * mse)) + 1)))
-        plans = [_bits_plan(setting, overhead, bits) for bits in (fewest, fewest + 1)]
-        costs = [plan.forecast for plan in plans if plan is not None]
+        costs = []
+        for bits in (fewest, fewest + 1):
+            how: dict[str, Any] = {"mse_overhead": overhead, "radix": (2,) * bits, "dither": 1}
+            with suppress(PlanningError):
+                costs.append(plan_real_sum(setting.users, setting.epsilon, **how).forecast)
         found += [min(costs, key=lambda cost: cost.messages_per_user)] if costs else []
     return Curve.through("shuffledp, bit by bit", found)
 
 
-def _bits_plan(setting: Setting, overhead: float, bits: int) -> Plan[Estimate] | None:
-    try:
-        return plan_real_sum(
-            setting.users, setting.epsilon, mse_overhead=overhead, radix=(2,) * bits, dither=1
-        )
-    except PlanningError:
-        return None
-
-
-@dataclass(frozen=True)
-class Picture:
-    """What the picture of one query shows besides the baselines' points."""
-
-    overheads: tuple[float, ...]
-    """The error targets of shuffledp's curve."""
-    other: tuple[Callable[[Setting], Curve], dict[str, Any]] | None = None
-    """A further curve, and how it is drawn."""
-
-
-PICTURES: dict[QueryName, Picture] = {
-    "count": Picture(
-        (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 40, 120, 400, 1500),
-        (fixed_size_curve, {"color": PURE, "linewidth": 1.2}),
-    ),
-    "real-sum": Picture(
-        SUM_OVERHEADS, (bits_curve, {"color": PRINTED, "marker": "s", "markersize": 4})
-    ),
-    "histogram": Picture((0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 20, 60, 200, 800)),
+OVERHEADS: dict[QueryName, tuple[float, ...]] = {
+    "count": (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 40, 120, 400, 1500),
+    "real-sum": SUM_OVERHEADS,
+    "histogram": (0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 20, 60, 200, 800),
 }
+"""The error targets of shuffledp's curve."""
+SQUARES = {"color": PRINTED, "marker": "s", "markersize": 4}
+MORE_CURVES: dict[QueryName, tuple[Callable[[Setting], Curve], dict[str, Any]]] = {
+    "count": (fixed_size_curve, {"color": PURE, "linewidth": 1.2}),
+    "real-sum": (bits_curve, SQUARES),
+}
+"""A further curve of some queries, and how it is drawn."""
 
 
 def frontier(table: Table, path: str | None = None, *, citations: bool = False) -> Figure:
@@ -179,20 +155,20 @@ def _named_curves(curves: Sequence[Curve], citations: bool) -> list[Labelled]:
 
 
 def _draw_curves(axes: Axes, table: Table) -> list[Curve]:
-    picture = PICTURES[table.query]
-    ours, limit = our_curves(table.query, table.setting, picture.overheads)
+    query, setting = table.query, table.setting
+    ours, limit = our_curves(query, setting, OVERHEADS[query])
     drawn: list[tuple[Curve, dict[str, Any]]] = [
         (ours, {"color": OURS, "marker": "o", "markersize": 4, "linewidth": 2.2, "zorder": 3}),
         (limit, {"color": LIMIT, "linestyle": ":", "linewidth": 2}),
     ]
-    printed = printed_curve(table.query, table.setting)
-    if printed is not None:
-        drawn.append((printed, {"color": PRINTED, "marker": "s", "markersize": 4}))
-    if picture.other is not None:
-        make, style = picture.other
-        drawn.append((make(table.setting), style))
+    as_printed = printed_curve(query, setting)
+    if as_printed is not None:
+        drawn.append((as_printed, SQUARES))
+    if query in MORE_CURVES:
+        make, style = MORE_CURVES[query]
+        drawn.append((make(setting), style))
     for curve, style in drawn:
-        axes.plot(curve.messages, curve.errors, label=curve.label, **style)
+        axes.plot(curve.messages, curve.errors, **style)
     return [curve for curve, _ in drawn]
 
 
@@ -212,9 +188,12 @@ def _finish(axes: Axes, table: Table, *, citations: bool) -> None:
         for row in table.rows
         if not _in_sight(row)
     ]
+    delta = table.setting.delta
+    circles = "only (ε, δ)" + ("" if delta is None else f", with δ = {float(delta):g}")
     bars = "\nBars: from the error of an empty bucket to that of the worst data."
     text = (
-        marks(table.setting.delta)
+        f"Lower left is better. Diamonds: pure ε. Circles: {circles}. Crosses: claim not verified. "
+        "Lines: one design at several error targets."
         + (bars if table.query == "histogram" else "")
         + ("\nFar to the right: " + "; ".join(beyond) if beyond else "")
     )
@@ -232,15 +211,6 @@ def _in_sight(row: Row) -> bool:
     return row.runnable and row.forecast.messages_per_user <= MOST_MESSAGES
 
 
-def marks(delta: Fraction | None) -> str:
-    """What the marks of the picture mean."""
-    circles = "only (ε, δ)" if delta is None else f"only (ε, δ), with δ = {float(delta):g}"
-    return (
-        f"Lower left is better. Diamonds: pure ε. Circles: {circles}. Crosses: claim not verified. "
-        "Lines: one design at several error targets."
-    )
-
-
 def title_of(table: Table) -> str:
     """What a comparison's picture shows, in one line."""
     setting = table.setting
@@ -254,16 +224,15 @@ def title_of(table: Table) -> str:
 
 
 POINT_STYLES: dict[str, dict[str, Any]] = {
-    "pure": {"marker": "D", "color": PURE, "label": "pure baseline"},
+    "pure": {"marker": "D", "color": PURE},
     "approximate": {
         "marker": "o",
         "facecolors": "white",
         "edgecolors": APPROXIMATE,
         "linewidths": 1.6,
-        "label": "only (ε, δ)-private",
     },
-    "not verified": {"marker": "x", "color": INK, "label": "claim not verified"},
-    "violated": {"marker": "X", "color": "#b3261e", "label": "claim found violated"},
+    "not verified": {"marker": "x", "color": INK},
+    "violated": {"marker": "X", "color": "#b3261e"},
 }
 
 

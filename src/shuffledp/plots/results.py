@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import counted, decimals, percent
+from shuffledp.numbers.exact import counted, decimals, percent, written
 from shuffledp.plots.figures import (
     BAND,
     BAR,
@@ -154,19 +154,16 @@ def _bars(result: HistogramResult | GroupsResult, title: str, ylabel: str) -> Fi
     numbered = _name_buckets(axes, [str(label) for label in result.labels])
     axes.set_ylabel(ylabel)
     widest = float((result.high - result.low).max()) / 2
+    error = written(widest, decimals(widest))
     sure = percent(result.confidence)
     axes.set_title(f"{title}, with {sure} intervals", color=INK)
     shown = (
-        f"thick lines: the {sure} interval of each bar (± {_short(widest)} or less); "
+        f"thick lines: the {sure} interval of each bar (± {error} or less); "
         "thin lines: of all bars at once\n"
     )
     note = "\nno installed font has the characters of all labels: #1 is the first" * numbered
     axes.set_xlabel(shown + _caption(result).replace("\n", "; ") + note)
     return figure
-
-
-def _short(error: float) -> str:
-    return f"{error:,.{decimals(error)}f}"
 
 
 def _name_buckets(axes: Axes, labels: list[str]) -> bool:

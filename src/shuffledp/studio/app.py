@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,13 @@ TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 MOST_FORM_BYTES = 16 << 20
 MOST_TABS, MOST_TAB_NAME = 20, 40
 FORMATS = ("encoding", "delimiter", "decimal", "sheet")
+CHANGES = {
+    "connect": Running.connect,
+    "watch": Running.watch,
+    "unwatch": Running.forget,
+    "stop": Running.stop,
+}
+"""What the page may do with collections, by the last part of its path."""
 
 
 class Tab:
@@ -43,6 +50,11 @@ class Tab:
         self.latest = {name: LatestJob(workers) for name in JOBS}
         self.found: dict[str, Any] = {}
         """What is known about its file."""
+
+    def forget(self) -> None:
+        """Removes the file."""
+        self.uploads.forget()
+        self.found = {}
 
 
 class Studio:
@@ -65,26 +77,27 @@ class Studio:
             finally:
                 await self.close()
 
-        routes = [
-            Route("/", answer_page),
-            Route("/page/{name}", answer_page),
-            Route("/api/plan", self.answer_plan, methods=["POST"]),
-            Route("/api/frontier", self.answer_frontier, methods=["POST"]),
-            Route("/api/upload", self.answer_upload, methods=["POST"]),
-            Route("/api/file", self.answer_file),
-            Route("/api/sample", self.answer_sample, methods=["POST"]),
-            Route("/api/look", self.answer_look, methods=["POST"]),
-            Route("/api/forget", self.answer_forget, methods=["POST"]),
-            Route("/api/rehearse", self.answer_rehearse, methods=["POST"]),
-            Route("/api/trial", self.answer_trial, methods=["POST"]),
-            Route("/api/connect", self.answer_connect, methods=["POST"]),
-            Route("/api/progress", self.answer_progress),
-            Route("/api/stop", self.answer_stop, methods=["POST"]),
-            Route("/api/collections", self.answer_collections),
-            Route("/api/watch", self.answer_watch, methods=["POST"]),
-            Route("/api/unwatch", self.answer_unwatch, methods=["POST"]),
-            Route("/api/export/{kind}", self.answer_export, methods=["POST"]),
-        ]
+        posts = {
+            "/api/plan": self.answer_plan,
+            "/api/frontier": self.answer_frontier,
+            "/api/upload": self.answer_upload,
+            "/api/sample": self.answer_sample,
+            "/api/look": self.answer_look,
+            "/api/forget": self.answer_forget,
+            "/api/rehearse": self.answer_rehearse,
+            "/api/trial": self.answer_trial,
+            "/api/export/{kind}": self.answer_export,
+            **{f"/api/{change}": self.answer_change for change in CHANGES},
+        }
+        gets = {
+            "/": answer_page,
+            "/page/{name}": answer_page,
+            "/api/file": self.answer_file,
+            "/api/progress": self.answer_progress,
+            "/api/collections": self.answer_collections,
+        }
+        routes = [Route(path, answer, methods=["POST"]) for path, answer in posts.items()]
+        routes += [Route(path, answer) for path, answer in gets.items()]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False
         return app
@@ -121,14 +134,14 @@ class Studio:
     async def answer_upload(self, request: Request) -> Response:
         """Takes a file, which replaces the one before."""
         tab = self.tab(request)
-        tab.found = {}
+        tab.forget()
         await tab.uploads.receive(request)
         return JSONResponse({}, 201)
 
     async def answer_sample(self, request: Request) -> Response:
         """Takes the bundled sample."""
         sample, tab = commute(), self.tab(request)
-        tab.found = {}
+        tab.forget()
         tab.uploads.keep(sample.name, sample.read_bytes())
         return JSONResponse({}, 201)
 
@@ -138,77 +151,50 @@ class Studio:
 
     async def answer_look(self, request: Request) -> Response:
         """Reads the file: how far it is, line by line, then its columns. The encoding, delimiter,
-        decimal sign or sheet may be given. A file that cannot be read is removed again."""
+        decimal sign or sheet may be given."""
         asked, tab = await _object(request), self.tab(request)
         chosen = {name: str(asked[name]) for name in FORMATS if asked.get(name)}
-        path = tab.uploads.required()
-
-        def found(item: dict[str, Any]) -> None:
-            if "found" in item:
-                tab.found = item["found"] = {"name": path.name, **item["found"]}
-
-        def refused() -> None:
-            if not chosen:
-                tab.uploads.forget()
-
-        return self._stream(tab, "look", {"path": str(path), "chosen": chosen}, found, refused)
+        return self._stream(tab, "look", {"path": str(tab.uploads.required()), "chosen": chosen})
 
     async def answer_forget(self, request: Request) -> Response:
         """Removes the uploaded file."""
-        tab = self.tab(request)
-        tab.uploads.forget()
-        tab.found = {}
+        self.tab(request).forget()
         return JSONResponse({})
 
     async def answer_rehearse(self, request: Request) -> Response:
         """Many runs on the uploaded file, line by line."""
-        asked = await _object(request)
+        asked, tab = await _object(request), self.tab(request)
         given = {name: asked.get(name) for name in ("form", "plan", "runs", "chosen")}
-        tab = self.tab(request)
-        given["path"] = str(tab.uploads.required())
-        return self._stream(tab, "rehearse", given)
+        return self._stream(tab, "rehearse", {**given, "path": str(tab.uploads.required())})
 
     # collecting
 
     async def answer_trial(self, request: Request) -> Response:
         """Starts servers and simulated devices on this machine."""
-        asked = await _object(request)
+        asked, tab = await _object(request), self.tab(request)
         people = str(whole_number(asked, "people", least=2, most=MOST_DEVICES))
         form = {**asked.get("form", {}), "users": people}
-        planned = (await self._answers(self.tab(request), "trial", {"form": form}))[0]
+        try:
+            (planned,) = [item async for item in tab.latest["trial"].run("trial", {"form": form})]
+        except Outdated:
+            raise Problem(409, "outdated", "A newer request replaced this one.") from None
         await asyncio.to_thread(self.running.start_trial, asked, planned["json"])
         return JSONResponse({"cautions": planned["cautions"]}, 201)
 
-    async def answer_connect(self, request: Request) -> Response:
-        """Registers a task at running servers."""
-        asked = await _object(request)
-        await asyncio.to_thread(self.running.connect, asked)
-        return JSONResponse({}, 201)
+    async def answer_change(self, request: Request) -> Response:
+        """Registers a task at running servers, watches a collection, takes one off the list, or
+        stops what runs."""
+        change = CHANGES[request.url.path.rpartition("/")[2]]
+        await asyncio.to_thread(change, self.running, await _object(request))
+        return JSONResponse({})
 
     async def answer_progress(self, _: Request) -> Response:
         """The progress of the collection."""
         return JSONResponse(await asyncio.to_thread(self.running.progress))
 
-    async def answer_stop(self, _: Request) -> Response:
-        """Stops a trial, or stops watching servers."""
-        await asyncio.to_thread(self.running.stop)
-        return JSONResponse({})
-
     async def answer_collections(self, _: Request) -> Response:
         """The collections at running servers that were started here."""
         return JSONResponse(self.running.collections())
-
-    async def answer_watch(self, request: Request) -> Response:
-        """Watches a collection of the list again."""
-        asked = await _object(request)
-        await asyncio.to_thread(self.running.watch, str(asked.get("id")))
-        return JSONResponse({})
-
-    async def answer_unwatch(self, request: Request) -> Response:
-        """Takes a collection off the list."""
-        asked = await _object(request)
-        await asyncio.to_thread(self.running.forget, str(asked.get("id")))
-        return JSONResponse({})
 
     async def answer_export(self, request: Request) -> Response:
         """A file to keep: results or the report."""
@@ -224,34 +210,21 @@ class Studio:
         saved = {"Content-Disposition": f'attachment; filename="{kind}"'}
         return Response(content, media_type=media_type, headers=saved)
 
-    async def _answers(self, tab: Tab, job: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-        """All items of a short job."""
-        try:
-            return [item async for item in tab.latest[job].run(job, given)]
-        except Outdated:
-            raise Problem(409, "outdated", "A newer request replaced this one.") from None
-
-    def _stream(
-        self,
-        tab: Tab,
-        job: str,
-        given: dict[str, Any],
-        each: Callable[[dict[str, Any]], None] = lambda _: None,
-        refused: Callable[[], None] = lambda: None,
-    ) -> Response:
-        """The items of a job as lines of JSON, each after `each` has seen it; the last line says
-        how it ended."""
+    def _stream(self, tab: Tab, job: str, given: dict[str, Any]) -> Response:
+        """The items of a job as lines of JSON; the last line says how it ended."""
 
         async def lines() -> AsyncIterator[bytes]:
             try:
                 async with contextlib.aclosing(tab.latest[job].run(job, given)) as items:
                     async for item in items:
                         self.rates = item.pop("rates", self.rates)
-                        each(item)
+                        tab.found = item.get("found", tab.found)
                         yield _line(item)
                 yield _line({"end": "done"})
             except ShuffleDPError as error:
-                refused()
+                unread = job == "look" and not given["chosen"]
+                if unread and given["path"] == str(tab.uploads.file):
+                    tab.forget()
                 yield _line({"end": "refused", "why": str(error)})
             except Outdated:
                 yield _line({"end": "outdated"})

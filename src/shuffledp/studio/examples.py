@@ -17,6 +17,11 @@ SHARE = 0.413
 """Of the people, in the example."""
 MOST_ROWS = 12
 YES = "yes"
+QUANTILES = {
+    "quantile 0.25": "a quarter is below",
+    "quantile 0.5": "the median",
+    "quantile 0.75": "three quarters are below",
+}
 WORDS = ["the most frequent word", "the second", "the third", "the fourth"]
 
 
@@ -76,6 +81,8 @@ def answer_lines(form: Form, published: Mapping[str, Any]) -> list[ResultLine]:
     """The numbers of a published batch as the question asks for them: a mean is a sum divided by
     the number of people, and a single number is called by what it is."""
     question, lines = question_of(form), result_lines(published["result"])
+    if question.words.of_one == "value":
+        return [line._replace(label=QUANTILES.get(line.label, line.label)) for line in lines]
     if len(lines) != 1 or groups_of(form):  # of words, none may be found
         return lines
     if question.words.of_one == "mean":

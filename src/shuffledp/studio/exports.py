@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.errors import ParameterError
 from shuffledp.plots.results import published_png
 from shuffledp.studio.public_page import public_zip
-from shuffledp.studio.report import TRIAL, Written, report_page
+from shuffledp.studio.report import TRIAL, report_page
 from shuffledp.studio.running import Collected
 from shuffledp.tasks.results import results_csv, series_csv
 
@@ -45,14 +45,16 @@ def _task(asked: Asked, collected: Collected) -> bytes:
 def _report(asked: Asked, collected: Collected) -> bytes:
     """The report on the page's plan, or on the collection with the plan that it follows."""
     if not asked.get("collected"):
-        return report_page(Written.of(asked, str(asked.get("plan")))).encode()
+        return report_page(asked, str(asked.get("plan"))).encode()
     if collected.task is None:
         raise ParameterError("There is no collection yet; start one in the third step.")
-    noise = collected.task.publish_shares > 0
-    purpose = _purpose(asked, collected)
-    began = {"form": collected.form, "purpose": purpose, "publish_noise": noise}
-    written = Written.of(began, collected.plan)
-    return report_page(written, collected.results, trial=collected.trial).encode()
+    began = {
+        "form": collected.form,
+        "purpose": _purpose(asked, collected),
+        "publish_noise": collected.task.publish_shares > 0,
+    }
+    page = report_page(began, collected.plan, collected.results, trial=collected.trial)
+    return page.encode()
 
 
 def _public(asked: Asked, collected: Collected) -> bytes:

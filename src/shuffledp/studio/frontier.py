@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from shuffledp.baselines.base import QueryName, Setting
+from shuffledp.baselines.base import Setting
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import PLANNERS
 from shuffledp.baselines.registry import baselines_for
@@ -13,30 +13,21 @@ from shuffledp.baselines.table import Row, baseline_row
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plots.frontier import MOST_MESSAGES
 from shuffledp.studio.fields import LABELS, Form, number
-from shuffledp.studio.questions import bounds_of, epsilon_of, question_of, service_targets, users_of
+from shuffledp.studio.questions import (
+    bounds_of,
+    epsilon_of,
+    groups_of,
+    possible_plans,
+    question_of,
+    users_of,
+)
 
 Item = dict[str, Any]
 
 
 def frontier(form: Form) -> Iterator[Item]:
     """Our curve and, where the literature has some, the baselines, each as soon as it is known."""
-    yield from _ours(form)
-    query = question_of(form).name
-    if query in PLANNERS:
-        setting = _setting(form)
-        central = baselines_for(query)[0].forecast(setting)[0].rmse
-        yield from _baselines(query, setting, central, _scale(form))
-
-
-def _ours(form: Form) -> Iterator[Item]:
-    """Plans as the service runs them: messages after padding, errors with the analyzer's noise."""
-    question, users = question_of(form), users_of(form)
-    for targets in question.curve:
-        try:
-            wanted = service_targets(form, users, targets)
-            plan = question.make(form, users, epsilon_of(form), wanted)
-        except PlanningError:
-            continue
+    for plan in possible_plans(form):
         yield {"central": plan.forecast.central_rmse}
         yield {
             "ours": {
@@ -50,9 +41,15 @@ def _ours(form: Form) -> Iterator[Item]:
                 "drawn": True,
             }
         }
+    question = question_of(form)
+    whole = groups_of(form) is None or "labels" in question.fields  # else for each group
+    if question.name in PLANNERS and whole:
+        yield from _baselines(form)
 
 
-def _baselines(query: QueryName, setting: Setting, central: float, scale: float) -> Iterator[Item]:
+def _baselines(form: Form) -> Iterator[Item]:
+    query, setting, scale = question_of(form).name, _setting(form), _scale(form)
+    central = baselines_for(query)[0].forecast(setting)[0].rmse
     for entry in baselines_for(query):
         if entry.name == "central" or not (entry.pure or setting.delta is not None):
             continue
@@ -79,10 +76,10 @@ def _point(row: Row, scale: float) -> Item:
 
 
 def _setting(form: Form) -> Setting:
-    labels = form.get("labels") or []
-    buckets = None
-    if "labels" in question_of(form).fields:
-        buckets = len([one for one in labels if one.strip()]) + bool(form.get("other"))
+    question, buckets = question_of(form), None
+    if "labels" in question.fields:
+        answers = question.combinations(form) if groups_of(form) else question.answers(form)
+        buckets = len(answers)
     delta = number(form, "delta") if form.get("delta") else None
     if delta is not None and not 0 < delta < 1:
         raise ParameterError(f"{LABELS['delta']}: write a number between 0 and 1, such as 1e-6.")

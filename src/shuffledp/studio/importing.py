@@ -69,9 +69,11 @@ class Sheet:
     """What the columns hold, where the file says it."""
 
 
-def import_file(path: Path, chosen: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Reads a file into `imported.parquet` beside it; says how far it is, then what was found.
-    `chosen` overrules the encoding, delimiter, decimal sign or sheet."""
+def import_file(path: str | Path, chosen: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Reads a file into `imported.parquet` beside it; says how far it is, then its columns with
+    their types, and its first rows. `chosen` overrules the encoding, delimiter, decimal sign or
+    sheet."""
+    path = Path(path)
     name = path.name.lower()
     with _readable(path):
         if name.endswith(".parquet"):
@@ -341,6 +343,7 @@ def _described(
     ]
     path.with_name(COLUMNS).write_text(json.dumps(read), encoding="utf-8")
     return {
+        "name": path.name,
         "rows": columns[0].rows,
         "left_out": sheet.left_out,
         "format": {} if sheet.types else {**sheet.found, "decimal": decimal},

@@ -20,18 +20,18 @@ from shuffledp.plans.plan import Plan
 from shuffledp.studio.examples import example
 from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier
+from shuffledp.studio.importing import import_file
 from shuffledp.studio.questions import (
     epsilon_of,
     noise_shares,
     plan_of,
     pure_cell,
     question_of,
-    quick_plan,
     reach_of,
     users_of,
 )
-from shuffledp.studio.rehearsing import look, rehearse
-from shuffledp.studio.suggesting import smaller_epsilon, suggestions
+from shuffledp.studio.rehearsing import rehearse
+from shuffledp.studio.suggesting import nearest_plan, smaller_epsilon, suggestions
 from shuffledp.studio.words import (
     cautions,
     certificate_rows,
@@ -172,14 +172,14 @@ def _duration(seconds: float) -> str:
 
 def trial_job(form: Form) -> Iterator[Item]:
     """The plan of a trial, as JSON text, and its weaknesses."""
-    plan = quick_plan(form, users_of(form))
-    yield {"json": plan_json(plan), "cautions": cautions(form, plan)}
+    plan, why = nearest_plan(form)
+    yield {"json": plan_json(plan), "cautions": [*filter(None, [why]), *cautions(form, plan)]}
 
 
 JOBS: dict[str, Job] = {
     "plan": plan_job,
     "frontier": frontier,
-    "look": look,
+    "look": import_file,
     "rehearse": rehearse,
     "trial": trial_job,
 }

@@ -6,12 +6,12 @@ import inspect
 import json
 import math
 import re
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cells.search import BOUNDED, POOLED
+from shuffledp.cells.search import BEST, BOUNDED, POOLED
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import plan_within, reach
@@ -50,10 +50,6 @@ def _listed(form: Form, name: str, what: str) -> list[str]:
     if len(labels) < 2:
         raise ParameterError(f"Give at least two {what}, one on each line.")
     return labels
-
-
-def _labels(form: Form) -> list[str]:
-    return _listed(form, "labels", "answers to choose from")
 
 
 def groups_of(form: Form) -> list[str] | None:
@@ -98,7 +94,7 @@ def _read(form: Form, argument: Argument) -> Any:
     """An argument of a query from the fields of a form."""
     (field, *_) = _fields(argument)
     if field == "labels":
-        return _labels(form)
+        return _listed(form, "labels", "answers to choose from")
     if field in BOUNDS:
         return axis_of(form)
     if argument.name == "other":
@@ -309,10 +305,10 @@ def confidence_of(form: Form) -> Fraction:
     return number(form, "confidence") / 100
 
 
-def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan:
+def plan_of(form: Form, cell: str = BEST) -> AnyPlan:
     """The plan that a form asks for, for the service: messages are counted after padding, and the
     error is that of what the analyzer publishes."""
-    question, n = question_of(form), users_of(form) if users is None else users
+    question, n = question_of(form), users_of(form)
     find = str(form.get("find"))
     finds = question.finds(form)
     if find not in finds:
@@ -327,11 +323,17 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
     if find == "epsilon":
         common["max_messages"] = whole_number(form, "messages")
     epsilon = None if find == "epsilon" else epsilon_of(form)
-    return plan_within(
-        lambda rmse: question.make(form, n, epsilon, {**common, "rmse": rmse}),
-        error_of(form),
-        confidence_of(form),
-    )
+    allowed, sure = error_of(form), confidence_of(form)
+    try:
+        return plan_within(
+            lambda rmse: question.make(form, n, epsilon, {**common, "rmse": rmse}), allowed, sure
+        )
+    except PlanningError:  # a short search: near the least error it may miss what there is
+        if epsilon is not None and cell in (BEST, pure_cell(form)):
+            plan = best_plan(form)
+            if reach(plan, float(sure)) <= allowed:
+                return plan
+        raise
 
 
 def pure_cell(form: Form) -> str:
@@ -339,12 +341,14 @@ def pure_cell(form: Form) -> str:
     return POOLED if form.get("question") in ("histogram", "quantiles") else BOUNDED
 
 
-def quick_plan(form: Form, users: int) -> AnyPlan:
-    """The plan for a number of people that is found fastest."""
+def quick_plan(form: Form) -> AnyPlan:
+    """The plan that is found fastest."""
     try:
-        return plan_of(form, pure_cell(form), users)
+        return plan_of(form, pure_cell(form))
     except PlanningError:
-        return plan_of(form, "best", users)
+        if form.get("pure"):
+            raise
+        return plan_of(form)
 
 
 def epsilon_of(form: Form) -> Fraction:
@@ -352,20 +356,24 @@ def epsilon_of(form: Form) -> Fraction:
     return positive(form, "epsilon")
 
 
-def service_targets(form: Form, users: int, targets: dict[str, Any]) -> dict[str, Any]:
-    """Targets of a plan for the service, with padding and the analyzer's noise: the noise of as
-    many users again doubles the squared error, so that overheads are meant beyond that."""
-    shares = noise_shares(form, users)
-    if "mse_overhead" in targets and shares:
-        targets = {"mse_overhead": (1 + targets["mse_overhead"]) * 2 - 1}
-    return {"padded": True, "cell": pure_cell(form), "expected": users + shares, **targets}
-
-
-def best_plan(form: Form, epsilon: Fraction | None = None) -> AnyPlan:
-    """The plan with nearly the least error that an ε (the form's) allows, whatever it costs."""
+def possible_plans(form: Form) -> Iterator[AnyPlan]:
+    """Plans for the service that the form's ε allows, those with the least error first."""
     question, n = question_of(form), users_of(form)
-    epsilon = epsilon_of(form) if epsilon is None else epsilon
-    for targets in question.curve:
-        with suppress(PlanningError):
-            return question.make(form, n, epsilon, service_targets(form, n, targets))
+    shares = noise_shares(form, n)
+    for curve in question.curve:
+        targets = {"padded": True, "cell": pure_cell(form), "expected": n + shares, **curve}
+        if shares and "mse_overhead" in curve:
+            # the noise of as many users again doubles the squared error; overheads are beyond that
+            targets["mse_overhead"] = 2 * (1 + curve["mse_overhead"]) - 1
+        try:
+            plan = question.make(form, n, epsilon_of(form), targets)
+        except PlanningError:
+            continue
+        yield plan
+
+
+def best_plan(form: Form) -> AnyPlan:
+    """The plan with nearly the least error that the form's ε allows, whatever it costs."""
+    for plan in possible_plans(form):
+        return plan
     raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")

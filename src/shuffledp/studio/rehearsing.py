@@ -20,8 +20,9 @@ from shuffledp.numbers.exact import exact, whole
 from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
+from shuffledp.studio.examples import QUANTILES
 from shuffledp.studio.fields import Form
-from shuffledp.studio.importing import column_count, import_file, read_texts, read_values
+from shuffledp.studio.importing import column_count, read_texts, read_values
 from shuffledp.studio.questions import (
     BETWEEN,
     GROUP,
@@ -31,9 +32,9 @@ from shuffledp.studio.questions import (
     groups_of,
     noise_shares,
     question_of,
-    quick_plan,
     reach_of,
 )
+from shuffledp.studio.suggesting import nearest_plan
 
 Item = dict[str, Any]
 MOST_RUNS = 2000
@@ -41,12 +42,6 @@ MOST_BUCKETS_SHOWN = 60
 EMPTY_LABEL = "(empty)"
 LEAVE, OWN, COUNT_AS = "leave", "own", "value"
 """What becomes of rows with an empty cell: left out, an answer by themselves, or a value."""
-
-
-def look(path: str, chosen: Mapping[str, str] | None = None) -> Iterator[Item]:
-    """Imports an uploaded file: how far it is, then its columns with their types, and its first
-    rows."""
-    yield from import_file(Path(path), chosen or {})
 
 
 def rehearse(
@@ -57,12 +52,12 @@ def rehearse(
     wanted = whole(runs, "runs", most=MOST_RUNS)
     form, table, empty = _table(form, Path(path), chosen)
     with _of_column(form, chosen):
-        setup, replanned = _setup(form, plan, table, changed=empty == OWN)
+        setup, differs = _setup(form, plan, table, one_more=empty == OWN)
     yield {
         "ready": {
             "users": setup.users,
             "planned": setup.plan.users,
-            "replanned": replanned,
+            "differs": differs,
             "truth": setup.truth.tolist(),
             "absent": _absent(form, setup),
         }
@@ -83,7 +78,11 @@ def _of_column(form: Form, chosen: Mapping[str, Any]) -> Iterator[None]:
         yield
     except ValueOutOfRange as error:
         if question_of(form).name != "count":
-            raise DataError(f"Column {name}: {error}") from None
+            said = str(error).replace("with clamp=True (--clamp)", "with the box on this page")
+            raise DataError(
+                f"Column {name}: {said} Or choose another column, or another question in the "
+                "first step."
+            ) from None
         raise DataError(
             f"Column {name} holds values other than yes/no or 0/1. Write which value to "
             "count under “Count the rows with this value”, or choose another column."
@@ -96,7 +95,7 @@ def _table(form: Form, path: Path, chosen: Mapping[str, Any]) -> tuple[Form, Any
     question, empty = question_of(form), str(chosen.get("empty") or LEAVE)
     as_text = question.reads_texts or bool(question.name == "count" and form.get("equals"))
     value = _column(path, chosen.get("column"), as_text, question.words.of_one == "value")
-    there = value.is_valid()
+    readable = value.null_count < len(value)
     if empty == COUNT_AS:
         value = _filled(value, str(chosen.get("empty_value") or "").strip())
     elif empty == OWN and question.reads_texts:
@@ -105,18 +104,12 @@ def _table(form: Form, path: Path, chosen: Mapping[str, Any]) -> tuple[Form, Any
     columns = {VALUE: value}
     if groups_of(form) is not None:
         columns[GROUP] = _column(path, chosen.get("group"), True, False, "of groups")
-    table = pa.table(columns)
-    kept = (
-        pc.and_(*(one.is_valid() for one in table.columns))
-        if GROUP in columns
-        else (value.is_valid())
-    )
-    table = table.filter(kept)
+    table = pa.table(columns).drop_null()
     if not table.num_rows:
         raise DataError(
-            "No cell of this column can be read; choose another column."
-            if not pc.any(there).as_py()
-            else "No row is left: wherever one column has a value, the other is empty."
+            "No row is left: wherever one column has a value, the other is empty."
+            if readable
+            else "No cell of this column can be read; choose another column."
         )
     return form, _prepared(form, table), empty
 
@@ -187,31 +180,40 @@ def _absent(form: Form, setup: Rehearsal[Result]) -> list[str]:
     return [label for label, count in zip(labels, setup.truth, strict=False) if not count]
 
 
-def _setup(form: Form, plan: str, table: Any, changed: bool) -> tuple[Rehearsal[Result], bool]:
+def _setup(form: Form, plan: str, table: Any, one_more: bool) -> tuple[Rehearsal[Result], str]:
     """The rehearsal with the page's plan, or with another one if the file has fewer rows or one
-    more answer."""
-    made = Plan.from_dict(json.loads(plan))
-    replanned = table.num_rows < made.users or changed
-    if replanned:
-        other = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
-        made = quick_plan(other, min(table.num_rows, made.users))
+    more answer; and in words, how it differs from what was planned."""
+    question, rows = question_of(form), table.num_rows
+    made, differs = Plan.from_dict(json.loads(plan)), ""
+    few = rows < made.users
+    if few or one_more:
+        find = "error" if form["find"] == "error" else "messages"
+        users = str(min(rows, made.users))
+        form = {**form, "find": find, "epsilon": str(made.epsilon), "users": users}
+        made, why = nearest_plan(form)
+        reason = "fewer than the plan needs" if few else "and empty cells are one more answer"
+        differs = (
+            f"The file has {rows:,} rows, {reason}: a plan for {made.users:,} people, with the "
+            f"same {'ε' if why else 'ε and target'}, is rehearsed instead. {why}"
+        )
+    elif rows > made.users:
+        errors = "Every row adds noise, so these errors are larger than those of the plan."
+        if question.words.of_one != "sum":
+            errors = "With more rows, these errors are smaller than those of the plan."
+        differs = f"The file has {rows:,} rows, but the plan is for {made.users:,} people. {errors}"
     how: dict[str, Any] = {"column": VALUE, "confidence": confidence_of(form)}
-    query = question_of(form).query({**form, "equals": None}, made.epsilon, **how)
+    query = question.query({**form, "equals": None}, made.epsilon, **how)
     shares = noise_shares(form, made.users)
-    return Rehearsal(query, table, plan=made, noise_shares=shares), replanned
-
-
-def _keeps(form: Form) -> str:
-    """What a plan for fewer people optimises, with the same ε."""
-    return "error" if form["find"] == "error" else "messages"
+    return Rehearsal(query, table, plan=made, noise_shares=shares), differs.strip()
 
 
 def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> Item:
     """Coverage and errors of all runs together."""
     found, often = Comparison.of(results, truth), float(confidence_of(form))
     allowed = reach_of(form, plan, results[0].users)
+    names = [QUANTILES.get(name, name) for name in found.names[:MOST_BUCKETS_SHOWN]]
     return {
-        "names": list(found.names[:MOST_BUCKETS_SHOWN]),
+        "names": names if len(names) > 1 else [question_of(form).words.about],
         "runs": len(results),
         "promised": often,
         "held": [int(number) for number in found.held.sum(axis=0)],

@@ -7,7 +7,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -40,63 +39,46 @@ TRIAL = "Trial with simulated people; no real data"
 _PAGES = templates("shuffledp.studio")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """What a report is about, before anything is collected."""
-
-    plan: Plan[Any]
-    digest: str
-    """The SHA-256 of the plan's file."""
-    form: Form
-    purpose: Purpose
-    publish_noise: bool
-
-    @classmethod
-    def of(cls, asked: Mapping[str, Any], plan: str) -> Written:
-        """What the page asks a report about: the text of a plan file and what was typed."""
-        try:
-            made = Plan.from_dict(json.loads(plan))
-        except (KeyError, TypeError, ValueError):
-            raise ParameterError("There is no plan yet; make one in the first step.") from None
-        return cls(
-            plan=made,
-            digest=hashlib.sha256(plan.encode()).hexdigest(),
-            form=asked["form"],
-            purpose=Purpose.of(asked.get("purpose")),
-            publish_noise=bool(asked.get("publish_noise")),
-        )
-
-
 def report_page(
-    written: Written, results: Sequence[Mapping[str, Any]] = (), *, trial: bool = False
+    asked: Mapping[str, Any],
+    plan: str,
+    results: Sequence[Mapping[str, Any]] = (),
+    *,
+    trial: bool = False,
 ) -> str:
-    """The page as HTML that needs nothing else: it can be mailed and printed."""
-    plan = written.plan
-    certificate = plan.certificate.to_dict()
+    """The page as HTML that needs nothing else: it can be mailed and printed. `asked` is what was
+    typed on the studio's page; `plan` is the text of a plan file."""
+    try:
+        made: Plan[Any] = Plan.from_dict(json.loads(plan))
+    except (KeyError, TypeError, ValueError):
+        raise ParameterError("There is no plan yet; make one in the first step.") from None
+    form: Form = asked["form"]
+    purpose, words = Purpose.of(asked.get("purpose")), question_of(form).words
+    certificate = made.certificate.to_dict()
     return _PAGES.get_template("report.html").render(
-        title=written.purpose.title,
+        title=purpose.title,
         trial=TRIAL if trial else "",
-        planned=written.form.get("users"),
+        planned=form.get("users"),
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
-        plan=plan,
-        asks=question_of(written.form).words.asks.capitalize(),
-        accuracy=accuracy_sentence(written.form, plan),
-        suspicion=suspicion_sentence(plan.epsilon, question_of(written.form).words.secret),
-        strictness=strictness_sentence(plan.epsilon),
-        purpose=written.purpose,
-        operators=written.purpose.operators,
-        cost=cost_sentence(plan),
-        promises=plan_sentences(written.form, plan),
-        cautions=cautions(written.form, plan),
-        trust=trust_rows(written.publish_noise),
-        fake_clients=fake_clients_sentences(plan),
-        facts=plan_facts(plan),
+        plan=made,
+        asks=words.asks.capitalize(),
+        accuracy=accuracy_sentence(form, made),
+        suspicion=suspicion_sentence(made.epsilon, words.secret),
+        strictness=strictness_sentence(made.epsilon),
+        purpose=purpose,
+        operators=purpose.operators,
+        cost=cost_sentence(made),
+        promises=plan_sentences(form, made),
+        cautions=cautions(form, made),
+        trust=trust_rows(bool(asked.get("publish_noise"))),
+        fake_clients=fake_clients_sentences(made),
+        facts=plan_facts(made),
         neighbours=certificate["neighbours"],
-        digest=written.digest,
+        digest=hashlib.sha256(plan.encode()).hexdigest(),
         inequalities=certificate_rows(certificate),
         results=results,
-        **(_published(written.form, results, trial) if results else {}),
+        **(_published(form, results, trial) if results else {}),
     )
 
 

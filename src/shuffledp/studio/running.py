@@ -54,11 +54,18 @@ class Trial:
     def __init__(self, asked: Mapping[str, Any], plan: str, publish_noise: bool) -> None:
         self._plan, self._noise, self._form = plan, publish_noise, asked["form"]
         self._purpose = Purpose.of(asked.get("purpose"))
+        self._users: int = json.loads(plan)["users"]
         self._batches = whole_number(asked, "batches", most=MOST_BATCHES)
+        self.devices = self._users * self._batches
+        if self.devices > MOST_DEVICES:
+            raise ParameterError(
+                f"A trial has at most {MOST_DEVICES:,} simulated devices; choose fewer people or "
+                "batches."
+            )
         self._folder = Path(tempfile.mkdtemp(prefix="shuffledp-studio-trial-"))
         self._stack, self._stop = ExitStack(), threading.Event()
         self._sending: threading.Thread | None = None
-        self.devices, self.sent, self.problem = 0, 0, ""
+        self.sent, self.problem = 0, ""
         self.truth: list[list[float]] = []
         """The true answers in each batch, known because the people are simulated."""
 
@@ -72,14 +79,8 @@ class Trial:
             self._purpose,
             publish_noise=self._noise,
             shuffler=servers.shuffler,
-            batch=BatchRule(int(json.loads(self._plan)["users"])),  # simulated devices work
+            batch=BatchRule(self._users),  # simulated devices work
         )
-        self.devices = task.protocol.users * self._batches
-        if self.devices > MOST_DEVICES:
-            raise ParameterError(
-                f"A trial has at most {MOST_DEVICES:,} simulated devices; choose fewer people or "
-                "batches."
-            )
         servers.register(task)
         self._sending = threading.Thread(target=self._send, args=(servers, task), daemon=True)
         self._sending.start()
@@ -216,26 +217,31 @@ class Running:
                 "id": one["id"],
                 "name": json.loads(one["task"])["name"],
                 **{name: one[name] for name in ("began", "shuffler", "analyzer")},
-                "watched": bool(one.get("watched")) and self._collection is not None,
+                "watched": self._watches(one["id"]),
             }
             for one in self._kept.all()
         ]
 
-    def watch(self, task_id: str) -> None:
+    def _watches(self, task_id: str) -> bool:
+        """Whether this collection is the current one, and not stopped."""
+        return self._collection is not None and self._collection[1].id.hex() == task_id
+
+    def watch(self, asked: Mapping[str, Any]) -> None:
         """Watches a collection of the list; what ran before is stopped."""
         with self._turn:
-            kept = self._kept.entry(task_id)
+            kept = self._kept.entry(str(asked.get("id")))
             self._stop()
             self._watch(kept)
-            self._kept.watch(task_id)
+            self._kept.watch(kept["id"])
 
-    def forget(self, task_id: str) -> None:
+    def forget(self, asked: Mapping[str, Any]) -> None:
         """Takes a collection off the list; if it is watched, that is stopped."""
         with self._turn:
-            if self._kept.entry(task_id).get("watched"):
+            kept = self._kept.entry(str(asked.get("id")))
+            if self._watches(kept["id"]):
                 self._stop()
                 self._found = {}
-            self._kept.forget(task_id)
+            self._kept.forget(kept["id"])
 
     def progress(self) -> dict[str, Any]:
         """The progress of the collection, or its last state after a stop; {} if there was none."""
@@ -264,7 +270,7 @@ class Running:
         with self._turn:
             return self._last._replace(results=self._progress().get("published", []))
 
-    def stop(self) -> None:
+    def stop(self, _: Mapping[str, Any]) -> None:
         """Stops a trial, or stops watching; what was published is kept until the next start."""
         with self._turn:
             with suppress(ShuffleDPError):

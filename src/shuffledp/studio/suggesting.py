@@ -52,13 +52,28 @@ def suggestions(form: Form) -> Iterator[Item]:
         best = None
     if best is not None:
         yield _error(form, best)
-    epsilon = _larger_epsilon(form)
-    if epsilon is not None and epsilon <= LARGEST_EPSILON:
+    epsilon = _enough(form, "epsilon", LARGEST_EPSILON)
+    if epsilon is not None:
         yield {"label": f"use ε = {show(epsilon)}", "set": {"epsilon": show(epsilon)}}
     if question_of(form).words.of_one != "sum" or form.get("error_unit") == PERCENT:
-        n = _people(form)
-        if n is not None:
-            yield {"label": f"ask {n:,} people", "set": {"users": str(n)}}
+        people = _enough(form, "users", MOST_TIMES_AS_MANY * users_of(form))
+        if people is not None:
+            yield {"label": f"ask {int(people):,} people", "set": {"users": str(people)}}
+
+
+def nearest_plan(form: Form) -> tuple[Plan[Any], str]:
+    """(the plan for the form that is found fastest, ""); or, if its ε and number of people do not
+    allow its error, (the plan with nearly the least error, a sentence that says so)."""
+    try:
+        return quick_plan(form), ""
+    except PlanningError:
+        if form["find"] == "error":
+            raise
+        plan = best_plan(form)
+    return plan, (
+        f"With {plan.users:,} people and ε = {show(plan.epsilon)} the error that you asked for "
+        f"cannot be reached. This plan has nearly the least one, ±{short(reach_of(form, plan))}."
+    )
 
 
 def _more(form: Form) -> Iterator[Item]:
@@ -77,7 +92,7 @@ def _doubled(form: Form, field: str) -> int | None:
     most = LARGEST_EPSILON if field == "epsilon" else MOST_TIMES_AS_MANY * value
     while (value := 2 * value) <= most:
         with suppress(PlanningError):
-            quick_plan({**form, field: str(value)}, users_of({**form, field: str(value)}))
+            quick_plan({**form, field: str(value)})
             return value
     return None
 
@@ -98,40 +113,30 @@ def _up(value: float) -> str:
     return f"{math.ceil(value / step) * step:.10g}"
 
 
-def _tried(form: Form, epsilon: Fraction | None = None) -> tuple[Plan[Any] | None, float]:
-    """The best plan for an ε (the form's), and its error as a share of what the form allows."""
+def _larger(value: float) -> Fraction:
+    """A number of two digits a little above this one."""
+    return Fraction(_up(value * MARGIN))
+
+
+def _tried(form: Form) -> tuple[Plan[Any] | None, float]:
+    """The best plan for a form, and its error as a share of what the form allows."""
     try:
-        plan = best_plan(form, epsilon)
+        plan = best_plan(form)
     except PlanningError:
         return None, 1.5
     return plan, reach(plan, float(confidence_of(form))) / float(error_of(form))
 
 
-def _larger_epsilon(form: Form) -> Fraction | None:
-    """Nearly the least ε whose best plan keeps the error."""
-    epsilon = epsilon_of(form)
+def _enough(form: Form, field: str, most: Fraction | int) -> Fraction | None:
+    """Nearly the least ε or number of people, up to `most`, with which the error is kept."""
+    value = number(form, field)
     for _ in range(MOST_STEPS):
-        _, part = _tried(form, epsilon)
+        _, part = _tried({**form, field: str(value)})
         if part <= 1:
-            return epsilon
-        epsilon = Fraction(_up(float(epsilon) * part * MARGIN))
-        if epsilon > LARGEST_EPSILON:
-            return None
-    return None
-
-
-def _people(form: Form) -> int | None:
-    """About the least number of people with whom the error is kept."""
-    users = users_of(form)
-    most = MOST_TIMES_AS_MANY * users
-    for _ in range(MOST_STEPS):
-        plan, part = _tried({**form, "users": str(users)})
-        if plan is None:
-            return None
-        if part <= 1:
-            return users
-        users = int(float(_up(users * part * MARGIN)))
-        if users > most:
+            return value
+        value = _larger(float(value) * part)
+        value = Fraction(math.ceil(value)) if field == "users" else value
+        if value > most:
             return None
     return None
 
@@ -144,20 +149,12 @@ def smaller_epsilon(form: Form) -> Plan[Any] | None:
     given = epsilon = epsilon_of(form)
     best: Plan[Any] | None = None
     for _ in range(MOST_STEPS_DOWN):  # the error of the best plan is nearly proportional to 1/ε
-        plan, part = _tried(form, epsilon)
+        plan, part = _tried({**form, "epsilon": str(epsilon)})
         if plan is None:
             break
         if part <= 1 and (best is None or plan.epsilon < best.epsilon):
             best = plan
         if 0.97 <= part <= 1:
             break
-        epsilon = max(_rounded_up(float(epsilon) * max(part, LONGEST_STEP)), SMALLEST_EPSILON)
+        epsilon = max(_larger(float(epsilon) * max(part, LONGEST_STEP)), SMALLEST_EPSILON)
     return best if best is not None and best.epsilon <= WORTH_SAYING * given else None
-
-
-def _rounded_up(epsilon: float) -> Fraction:
-    """An ε of two digits, as people write it, that is not below this one."""
-    digits = f"{epsilon * 1.01:.1e}"
-    found = Fraction(digits)
-    step = Fraction(f"0.1e{digits.partition('e')[2]}")
-    return found if found >= Fraction(epsilon) else found + step

@@ -4,6 +4,7 @@ request runs, and work that nobody waits for any more is killed."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -16,6 +17,8 @@ GRACE_SECONDS = 0.4
 """How long a newer request waits for an older one to end by itself: starting a process takes
 longer than most plans."""
 LONGEST_LINE = 64 << 20
+MOST_IDLE = 4
+"""How many processes wait for the next job, besides the spare one."""
 
 
 class Outdated(Exception):
@@ -23,10 +26,12 @@ class Outdated(Exception):
 
 
 class WorkerPool:
-    """Processes that wait for a job; one spare process is always kept ready."""
+    """Processes that do jobs, one at a time; one spare process is always kept ready."""
 
     def __init__(self) -> None:
         self._spare: asyncio.Task[Process] | None = None
+        self._idle: list[Process] = []
+        """Those that have done a job; the last one knows most of what is asked next."""
         self._all: set[Process] = set()
         self._closed = False
 
@@ -51,6 +56,10 @@ class WorkerPool:
 
     async def take(self) -> Process:
         """A process that waits for a job, for the caller alone."""
+        while self._idle:
+            process = self._idle.pop()
+            if process.returncode is None:
+                return process
         starting, self._spare = self._spare or asyncio.create_task(self._start()), None
         try:
             process = await asyncio.shield(starting)
@@ -59,6 +68,13 @@ class WorkerPool:
             raise
         self.prepare()
         return process
+
+    def give_back(self, process: Process) -> None:
+        """Keeps a process that has done its job for the next one, of any tab."""
+        if len(self._idle) < MOST_IDLE:
+            self._idle.append(process)
+        else:
+            self.end(process)
 
     def end(self, process: Process) -> None:
         """Kills a process, whatever it is doing."""
@@ -91,36 +107,37 @@ class LatestJob:
 
     def __init__(self, workers: WorkerPool) -> None:
         self._workers = workers
-        self._kept: Process | None = None
-        """A process that has done its job and can do the next one."""
         self._running: JobRun | None = None
         self._newest: JobRun | None = None
 
     async def run(self, job: str, given: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """The items of a job. Raises `Outdated` as soon as a newer job was asked for, and
-        `ShuffleDPError` with the reason if the job is refused."""
+        `ShuffleDPError` with the reason if the job is refused or its process ends."""
         mine = self._newest = JobRun()
         await self._wait_for_turn(mine)
         self._running = mine
         end: dict[str, Any] | None = None
         try:
-            mine.worker = await self._worker()
-            await _ask(mine.worker, {"job": job, "given": given})
+            mine.worker = await self._workers.take()
+            with contextlib.suppress(ConnectionError):  # it has ended, and answers nothing
+                await _ask(mine.worker, {"job": job, "given": given})
             while (answer := await _answer(mine.worker)) is not None:
                 if "item" not in answer:
                     end = answer
                     break
                 yield answer["item"]
         finally:
+            replaced = mine.over.is_set()
             self._finish(mine, end is not None)
-        if end is None:
+        if end is None and replaced:
             raise Outdated
+        if end is None:
+            raise ShuffleDPError(
+                "The process that computes this has ended, perhaps for lack of memory; try it "
+                "again, or with fewer people or answers."
+            )
         if end["end"] == "refused":
             raise ShuffleDPError(end["why"])
-
-    async def _worker(self) -> Process:
-        kept, self._kept = self._kept, None
-        return kept if kept is not None else await self._workers.take()
 
     async def _wait_for_turn(self, mine: JobRun) -> None:
         """Waits until the run before has ended, and ends it if that takes too long."""
@@ -135,15 +152,12 @@ class LatestJob:
             raise Outdated
 
     def _finish(self, run: JobRun, whole: bool) -> None:
-        """Keeps the process of a job that is done; kills that of any other."""
+        """Gives back the process of a job that is done; kills that of any other."""
         if run.over.is_set():
             return
         run.over.set()
         if run.worker is not None:
-            if whole:
-                self._kept = run.worker
-            else:
-                self._workers.end(run.worker)
+            (self._workers.give_back if whole else self._workers.end)(run.worker)
         if self._running is run:
             self._running = None
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
 from shuffledp.baselines.claim import Basis, Claim
-from shuffledp.baselines.draws import Counts, draw, round_randomly, share_of, uniform
+from shuffledp.baselines.draws import draw, round_randomly, share_of, uniform
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, sign, to_float
@@ -125,12 +125,8 @@ class SplitAndMix(Baseline):
         return Bag(units.size, np.array([total % self.modulus]), entropy.seeded)
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
-        return self._representative(bag.counts) / self.units
-
-    def _representative(self, totals: Counts) -> Counts:
-        """The numbers between −q/4 and 3q/4 with these residues modulo q."""
-        least = -(self.modulus // 4)
-        return (totals - least) % self.modulus + least
+        least = -(self.modulus // 4)  # noisy sums are between −q/4 and 3q/4
+        return ((bag.counts - least) % self.modulus + least) / self.units
 
     def mean_squared_error(self, users: int, total: float | None = None) -> float:
         noise = users / self.users * to_float(DiscreteLaplace(self.epsilon / self.units).variance)

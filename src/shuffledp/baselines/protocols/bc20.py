@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from shuffledp.baselines.base import Bag, Counter, Messages, Promised, Setting, needs
-from shuffledp.baselines.buckets import PerBucket, halves
+from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, pair_delta, settles, shift_delta
 from shuffledp.baselines.draws import Counts, draw, successes, whole_values
@@ -100,8 +100,3 @@ def histogram(setting: Setting) -> PerBucket:
     chance = least_chance(setting.users, setting.epsilon, setting.required_delta, pair=True)
     claim = setting.claim("computed", "hockey-stick divergence of the pair ≤ δ")
     return PerBucket(BC20(setting.users, chance, claim), setting.required_buckets, claim)
-
-
-def published_histogram(setting: Setting) -> PerBucket:
-    """A counter per bucket at (ε/2, δ/2): the theorem gives (2ε, 2δ) for all buckets together."""
-    return halves(BC20.published, setting)

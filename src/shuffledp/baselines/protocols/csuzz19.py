@@ -139,8 +139,7 @@ def published(setting: Setting) -> RandomizedResponse:
         noisy = n - epsilon * n**1.5 / math.sqrt(432 * log)
     needs(0 < noisy < n, "CSUZZ19's theorem needs more users here.")
     flip = round_to(noisy / n / 2, 9, up=True)
-    claim = _checked(setting, flip, "published constants")
-    return RandomizedResponse(n, flip, claim)
+    return RandomizedResponse(n, flip, _checked(setting, flip, "published constants"))
 
 
 def _checked(setting: Setting, flip: Fraction, note: str) -> Claim:
@@ -152,8 +151,11 @@ def _checked(setting: Setting, flip: Fraction, note: str) -> Claim:
     return setting.claim(basis, note)
 
 
-def amplified(setting: Setting, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:
-    """The smallest f for which an amplification bound, in ball arithmetic, gives ε."""
+def amplified(
+    setting: Setting, bound: Callable[[arb, int, Fraction], arb], most: float, name: str
+) -> RandomizedResponse:
+    """Randomized response with the smallest f for which an amplification bound, in ball arithmetic,
+    gives ε. The bound holds for ε₀ ≤ `most`, so f ≥ 1/(1 + e^most)."""
     n, delta = setting.users, setting.required_delta
 
     def private(flip: Fraction) -> bool:
@@ -162,7 +164,9 @@ def amplified(setting: Setting, bound: Callable[[arb, int, Fraction], arb], name
         )
 
     needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for this few users; plan for more.")
-    return least(private, 0.25, most=MOST_FLIP)
+    flip = least(private, 0.25, most=MOST_FLIP)
+    flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))
+    return RandomizedResponse(n, flip, _checked(setting, flip, "amplification bound"))
 
 
 def efmrtt_bound(local: arb, users: int, delta: Fraction) -> arb:
@@ -178,19 +182,14 @@ def fmt_bound(local: arb, users: int, delta: Fraction) -> arb:
 
 
 def efmrtt19(setting: Setting) -> RandomizedResponse:
-    """Randomized response with the bound of [EFMRTT19], for ε₀ ≤ ½ (so f ≥ 1/(1+√e)), n ≥ 1000
-    and δ < 1/100."""
+    """Randomized response with the bound of [EFMRTT19], for ε₀ ≤ ½, n ≥ 1000 and δ < 1/100."""
     needs(setting.users >= 1000, "EFMRTT19's bound needs at least 1,000 users.")
     needs(setting.required_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
-    flip = amplified(setting, efmrtt_bound, "EFMRTT19")
-    flip = max(flip, round_to(1 / (1 + math.exp(0.5)), 9, up=True))
-    return RandomizedResponse(setting.users, flip, _checked(setting, flip, "amplification bound"))
+    return amplified(setting, efmrtt_bound, 0.5, "EFMRTT19")
 
 
 def fmt21(setting: Setting) -> RandomizedResponse:
     """Randomized response with the bound of [FMT21], for ε₀ ≤ ln(n/(16 ln(2/δ)))."""
     most = math.log(setting.users / (16 * math.log(2 / setting.required_delta)))
     needs(most > 0, "FMT21's bound needs more users here.")
-    flip = amplified(setting, fmt_bound, "FMT21")
-    flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))
-    return RandomizedResponse(setting.users, flip, _checked(setting, flip, "amplification bound"))
+    return amplified(setting, fmt_bound, most, "FMT21")

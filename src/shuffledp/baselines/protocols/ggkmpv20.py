@@ -28,7 +28,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting, needs
-from shuffledp.baselines.buckets import PerBucket
+from shuffledp.baselines.buckets import numbered
 from shuffledp.baselines.claim import Basis, Claim, pure_claim
 from shuffledp.baselines.draws import (
     Counts,
@@ -154,8 +154,8 @@ def tilted(law: Floats, theta: float) -> tuple[Floats, float]:
     return weights / total, top + math.log(total)
 
 
-def window(shape: Shape, ones: int, theta: float) -> tuple[int, Floats, float, float]:
-    """(first view, log ratio P₁/P₀ of the views that this tilt shows, mean, deviation)."""
+def window(shape: Shape, ones: int, theta: float) -> tuple[int, Floats, float]:
+    """(first view, log ratio P₁/P₀ of the views that this tilt shows, deviation)."""
     laws = [tilted(shape.one_user(value), theta) for value in (0, 1)]
     others = (shape.users - 1 - ones, ones)
     places = np.arange(2 * shape.width + 2)
@@ -171,14 +171,9 @@ def window(shape: Shape, ones: int, theta: float) -> tuple[int, Floats, float, f
     views = [np.roll(np.fft.irfft(rest * base, size), -(first % size)) for base in bases]
     seen = np.flatnonzero(np.minimum(*(view / view.max() for view in views)) > LEAST_OF_PEAK)
     ratio = np.log(views[1][seen]) - np.log(views[0][seen]) + laws[1][1] - laws[0][1]
-    return first + int(seen[0]), _unbroken(seen, ratio), mean, deviation
-
-
-def _unbroken(seen: NDArray[np.int64], ratio: Floats) -> Floats:
-    """The ratios of consecutive views, with NaN for those that the tilt does not show."""
-    full = np.full(int(seen[-1] - seen[0]) + 1, np.nan)
-    full[seen - seen[0]] = ratio
-    return full
+    unbroken = np.full(int(seen[-1] - seen[0]) + 1, np.nan)  # NaN: this tilt does not show it
+    unbroken[seen - seen[0]] = ratio
+    return first + int(seen[0]), unbroken, deviation
 
 
 def bulk_loss(shape: Shape, ones: int) -> float:
@@ -209,7 +204,7 @@ def loss(shape: Shape, ones: int) -> Loss:
     for direction in (1, -1):
         theta, step, reached = 0.0, 0.0, None
         for _ in range(MOST_TILTS):
-            first, ratio, _, deviation = window(shape, ones, theta)
+            first, ratio, deviation = window(shape, ones, theta)
             last = first + len(ratio) - 1
             gap = reached is not None and not first <= reached + 1 <= last + 2
             if gap and step > 1e-6:  # went too far: go back half the way
@@ -241,11 +236,6 @@ def least_noisy(epsilon: float, slope: float, width: int) -> float:
     return most / (1 + most)
 
 
-def shape_of(users: int, noisy: Fraction, slope: Fraction, width: int) -> Shape:
-    """Exact parameters as floats."""
-    return Shape(users=users, noisy=float(noisy), slope=float(slope), width=width)
-
-
 LOSS_MARGIN = 1 - 1e-6  # of ε: the computed loss errs by less than 10⁻⁸
 MOST_COMPUTED_BITS = 1_200_000  # of all users together: up to here every view is computed
 NOISE_SCALES = np.geomspace(0.8, 2.8, 12)  # σε
@@ -272,7 +262,9 @@ class GGKMPV20(Counter):
 
     @cached_property
     def claim(self) -> Claim:
-        shape = shape_of(self.users, self.noisy, self.slope, self.width)
+        shape = Shape(
+            users=self.users, noisy=float(self.noisy), slope=float(self.slope), width=self.width
+        )
         limit = float(self.epsilon) * LOSS_MARGIN
         whole = self.users * (2 * self.width + 1) <= MOST_COMPUTED_BITS
         basis: Basis = "computed" if whole else "not verified"
@@ -380,14 +372,6 @@ def _bulk(users: int, epsilon: float, slope: float, width: int) -> float:
     return math.exp(bisect(keeps, low, high, width=0.03))
 
 
-def histogram(setting: Setting) -> PerBucket:
-    """A counter at ε/2 for every bucket ([GGKMPV20] Appendix A)."""
-    counter = calibrated(setting.users, setting.epsilon / 2)
-    basis, note = counter.claim.basis, "ε/2 up, ε/2 down; " + counter.claim.note
-    claim = pure_claim(setting.epsilon, "shuffler", basis, note)
-    return PerBucket(counter, setting.required_buckets, claim)
-
-
 @dataclass(frozen=True)
 class BitByBit(Baseline):
     """A value in [0, 1], rounded to a few bits, each sent through a separate counter."""
@@ -439,11 +423,11 @@ class BitByBit(Baseline):
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
         """One user's messages as rows (bit number, message of its counter)."""
-        rows = []
-        for number, bit in enumerate(self._bits(np.array([value]), entropy)[0]):
-            sent = self.counters[number].randomize(int(bit), entropy)
-            rows.append(np.stack([np.full(len(sent), number), sent], axis=1))
-        return np.concatenate(rows)
+        bits = self._bits(np.array([value]), entropy)[0]
+        return numbered(
+            counter.randomize(int(bit), entropy)
+            for counter, bit in zip(self.counters, bits, strict=True)
+        )
 
     def collect(self, messages: Messages, users: int) -> Bag:
         ones = messages[messages[:, 1] == 1, 0]

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from shuffledp.baselines.base import Bag, Counter, Messages, Promised, Setting
-from shuffledp.baselines.buckets import PerBucket, halves
+from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, share_of, whole_values
@@ -130,8 +130,3 @@ def histogram(setting: Setting) -> PerBucket:
         setting.required_buckets,
         claim,
     )
-
-
-def published_histogram(setting: Setting) -> PerBucket:
-    """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    return halves(GKMP20.published, setting)

@@ -31,9 +31,9 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Messages, Promised, QueryName, Setting
-from shuffledp.baselines.claim import Basis, Claim
+from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.divergence import least, low_delta, settles
-from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of
+from shuffledp.baselines.draws import draw, draw_once, round_randomly, share_of
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, round_to, to_float
 from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
@@ -147,14 +147,13 @@ class GMPS21(Promised):
 
         pairs, splits = noises(least(private, 16.0, digits=3))
         note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
-        claim = setting.claim("computed", note)
         return cls(
             users=setting.users,
             units=units,
             inner_epsilon=setting.epsilon - budget,
             pairs=pairs,
             splits=splits,
-            promise=claim,
+            promise=setting.claim("computed", note),
         )
 
     @classmethod
@@ -175,15 +174,13 @@ class GMPS21(Promised):
         extra = round_to(3 * (1 + math.log(2 / delta)), 6, up=True)
         pairs = NegativeBinomial(extra, part / (5 * units))
         holds = settles(lambda: tree_delta(units, pairs, splits, gamma * setting.epsilon), delta)
-        basis: Basis = "computed" if holds else "theorem"
-        claim = setting.claim(basis, "published constants")
         return cls(
             users=setting.users,
             units=units,
             inner_epsilon=(1 - gamma) * setting.epsilon,
             pairs=pairs,
             splits=splits,
-            promise=claim,
+            promise=setting.claim("computed" if holds else "theorem", "published constants"),
         )
 
     @property
@@ -222,17 +219,13 @@ class GMPS21(Promised):
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
         units = round_randomly(values, self.units, entropy)
-        counts = self._of_values(units)
+        counts = np.bincount(units + self.units, minlength=2 * self.units + 1)
+        counts[self.units] = 0  # a 0 is not sent
         for law, messages in self.atoms:
             copies = draw_once(share_of(law, units.size, self.users), entropy)
             for message in messages:
                 counts[message + self.units] += copies
         return Bag(units.size, counts, entropy.seeded)
-
-    def _of_values(self, units: Counts) -> Counts:
-        counts = np.bincount(units + self.units, minlength=2 * self.units + 1)
-        counts[self.units] = 0
-        return counts
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
         total = int(bag.counts @ np.arange(-self.units, self.units + 1))

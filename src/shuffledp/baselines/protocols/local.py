@@ -10,7 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flint import arb
@@ -139,6 +139,17 @@ class LocalHistogram(Baseline):
     epsilon: Fraction
     query: ClassVar[QueryName] = "histogram"
 
+    @classmethod
+    def among(cls, setting: Setting, answers: int, **more: int) -> Self:
+        """The histogram whose messages are as true as ε allows, among this many answers."""
+        return cls(
+            users=setting.users,
+            buckets=setting.required_buckets,
+            truth=keep_chance(setting.epsilon, answers - 1),
+            epsilon=setting.epsilon,
+            **more,
+        )
+
     @property
     @abstractmethod
     def lie(self) -> Fraction:
@@ -171,13 +182,7 @@ class BucketResponse(LocalHistogram):
 
     @classmethod
     def plan(cls, setting: Setting) -> BucketResponse:
-        buckets = setting.required_buckets
-        return cls(
-            users=setting.users,
-            buckets=buckets,
-            truth=keep_chance(setting.epsilon, buckets - 1),
-            epsilon=setting.epsilon,
-        )
+        return cls.among(setting, setting.required_buckets)
 
     @property
     def lie(self) -> Fraction:
@@ -217,12 +222,7 @@ class HadamardResponse(LocalHistogram):
 
     @classmethod
     def plan(cls, setting: Setting) -> HadamardResponse:
-        return cls(
-            users=setting.users,
-            buckets=setting.required_buckets,
-            truth=keep_chance(setting.epsilon, 1),
-            epsilon=setting.epsilon,
-        )
+        return cls.among(setting, 2)
 
     @property
     def lie(self) -> Fraction:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shuffledp.baselines.base import Bag, Messages, Setting
 from shuffledp.baselines.draws import draw, uniform, whole_values
 from shuffledp.baselines.prime_hash import PrimeHash
-from shuffledp.baselines.protocols.local import LocalHistogram, keep_chance
+from shuffledp.baselines.protocols.local import LocalHistogram
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.laws import Bernoulli
 
@@ -34,13 +34,7 @@ class LocalHashing(LocalHistogram):
     @classmethod
     def plan(cls, setting: Setting) -> LocalHashing:
         cells = max(2, round(math.exp(min(float(setting.epsilon), 20.0))) + 1)
-        return cls(
-            users=setting.users,
-            buckets=setting.required_buckets,
-            cells=cells,
-            truth=keep_chance(setting.epsilon, cells - 1),
-            epsilon=setting.epsilon,
-        )
+        return cls.among(setting, cells, cells=cells)
 
     @property
     def lie(self) -> Fraction:

@@ -20,7 +20,6 @@ from typing import ClassVar
 import numpy as np
 
 from shuffledp.baselines.base import Bag, Counter, Messages, Setting
-from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import Counts, draw, share_of, successes, whole_values
 from shuffledp.errors import PrivacyViolation
@@ -94,10 +93,3 @@ class Thinning(Counter):
 
     def messages(self, value: int) -> float:
         return value * float(self.keep) + to_float(self.noise.mean) / self.users
-
-
-def histogram(setting: Setting) -> PerBucket:
-    """A counter at ε/2 for every bucket: one bucket goes up, another down."""
-    counter = Thinning.plan(Setting(users=setting.users, epsilon=setting.epsilon / 2))
-    claim = pure_claim(setting.epsilon, "shuffler", counter.claim.basis, "ε/2 up, ε/2 down")
-    return PerBucket(counter, setting.required_buckets, claim)

@@ -74,10 +74,11 @@ export async function stream(path, data, take, signal) {
   }
 }
 
+export const make = (tag, properties) => Object.assign(document.createElement(tag), properties);
+
 export function save(name, content, type) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
-  link.download = name;
+  const blob = content instanceof Blob ? content : new Blob([content], { type });
+  const link = make('a', { href: URL.createObjectURL(blob), download: name });
   document.body.append(link);
   link.click();
   link.remove();
@@ -88,43 +89,24 @@ export async function saveExport(kind, data) {
   save(kind, await (await send(`/api/export/${kind}`, json(data))).blob());
 }
 
-export function paragraphs(place, texts, style = '') {
-  place.replaceChildren(...texts.map((text) => {
-    const line = document.createElement('p');
-    line.textContent = text;
-    line.className = style;
-    return line;
-  }));
+export function paragraphs(place, texts, className = '') {
+  place.replaceChildren(...texts.map((textContent) => make('p', { textContent, className })));
 }
 
 export function list(place, rows) {
-  place.replaceChildren(...rows.flatMap(([name, text]) => {
-    const dt = document.createElement('dt'), dd = document.createElement('dd');
-    dt.textContent = name;
-    dd.textContent = text;
-    return [dt, dd];
-  }));
+  place.replaceChildren(...rows.flatMap(([name, text]) => [make('dt', { textContent: name }),
+    make('dd', { textContent: text })]));
 }
 
 // A table; columns are [heading, isNumber].
 export function table(place, columns, rows) {
-  const made = document.createElement('table');
-  const head = made.createTHead().insertRow();
-  for (const [heading, number] of columns) {
-    const cell = document.createElement('th');
-    cell.scope = 'col';
-    cell.textContent = heading;
-    if (number) cell.className = 'number';
-    head.append(cell);
-  }
+  const made = make('table'), style = columns.map(([, number]) => (number ? 'number' : ''));
+  made.createTHead().insertRow().append(...columns.map(([textContent], column) => make('th',
+    { scope: 'col', textContent, className: style[column] })));
   const body = made.createTBody();
   for (const row of rows) {
-    const line = body.insertRow();
-    row.forEach((text, column) => {
-      const cell = line.insertCell();
-      cell.textContent = text;
-      if (columns[column][1]) cell.className = 'number';
-    });
+    body.insertRow().append(...row.map((textContent, column) => make('td',
+      { textContent, className: style[column] })));
   }
   place.classList.add('scroll');
   place.tabIndex = 0;  // so that keys can scroll it

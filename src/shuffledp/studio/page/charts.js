@@ -58,6 +58,27 @@ function niceTicks(low, high, wanted = 6) {
   return found;
 }
 
+// Numbers below a chart that ends at `bottom`, with lines up to `top` if that is given.
+function addTicks(svg, ticks, x, bottom, top = null, anchor = () => 'middle') {
+  for (const tick of ticks) {
+    if (top !== null) {
+      svg.append(part('line', { x1: x(tick), x2: x(tick), y1: top, y2: bottom, class: 'grid' }));
+    }
+    svg.append(part('text', { x: x(tick), y: bottom + 17, 'text-anchor': anchor(tick), class: 'soft' },
+      short(tick)));
+  }
+}
+
+// An interval with a dot at its estimate, in pixels.
+function addInterval(svg, y, [value, from, to], { line = 'held', dot = 'held-dot', r = 4.5 } = {}) {
+  svg.append(part('line', { x1: from, x2: to, y1: y, y2: y, class: line }),
+    part('circle', { cx: value, cy: y, r, class: dot }));
+}
+
+function addName(svg, left, y, name) {
+  svg.append(part('text', { x: left - 10, y, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
+}
+
 // Labels beside points, each at the first place where it covers nothing.
 function placeLabels(svg, points, taken, frame) {
   for (const point of points) {
@@ -83,8 +104,6 @@ function placeLabels(svg, points, taken, frame) {
   }
 }
 
-const STYLES = { pure: 'pure', approximate: 'approximate' };
-
 function marker(x, y, kind) {
   if (kind === 'pure') {
     return part('path', { d: `M${x} ${y - 6}L${x + 6} ${y}L${x} ${y + 6}L${x - 6} ${y}Z`, class: 'pure' });
@@ -105,10 +124,7 @@ export function drawFrontier(place, { ours, baselines, central, plan, unit }) {
   const x = logScale(Math.min(...xs) / 1.6, Math.max(...xs) * 1.6, left, right);
   const y = logScale(Math.min(...ys) / 1.5, Math.max(...ys) * 1.5, bottom, top);
   const svg = canvas(W, H, `Error against messages per device for ${all.length} plans and protocols`);
-  for (const tick of logTicks(Math.min(...xs) / 1.6, Math.max(...xs) * 1.6)) {
-    svg.append(part('line', { x1: x(tick), x2: x(tick), y1: top, y2: bottom, class: 'grid' }),
-      part('text', { x: x(tick), y: bottom + 17, 'text-anchor': 'middle', class: 'soft' }, short(tick)));
-  }
+  addTicks(svg, logTicks(Math.min(...xs) / 1.6, Math.max(...xs) * 1.6), x, bottom, top);
   for (const tick of logTicks(Math.min(...ys) / 1.5, Math.max(...ys) * 1.5)) {
     svg.append(part('line', { x1: left, x2: right, y1: y(tick), y2: y(tick), class: 'grid' }),
       part('text', { x: left - 7, y: y(tick) + 4, 'text-anchor': 'end', class: 'soft' }, short(tick)));
@@ -147,7 +163,7 @@ export function drawFrontier(place, { ours, baselines, central, plan, unit }) {
     mark.append(part('title', {}, `${one.title} (${one.privacy}): ${short(one.messages)} messages, error ${short(one.error)}`));
     svg.append(mark);
     taken.push([cx - 8, cy - 8, cx + 8, cy + 8]);
-    labels.push({ x: cx, y: cy, text: one.title, style: STYLES[one.kind] ?? 'doubtful' });
+    labels.push({ x: cx, y: cy, text: one.title, style: ['pure', 'approximate'].includes(one.kind) ? one.kind : 'doubtful' });
   }
   if (plan) {
     const cx = x(plan.messages), cy = y(plan.rmse), bx = x(plan.average), by = y(plan.rmse_before);
@@ -171,10 +187,7 @@ export function drawIntervals(place, rows, { truth = null, label, names = null, 
   const low = Math.min(...numbers), high = Math.max(...numbers), pad = (high - low || 1) * 0.04;
   const x = linearScale(low - pad, high + pad, left, right);
   const svg = canvas(W, H, label);
-  for (const tick of niceTicks(low - pad, high + pad)) {
-    svg.append(part('line', { x1: x(tick), x2: x(tick), y1: top, y2: H - 32, class: 'grid' }),
-      part('text', { x: x(tick), y: H - 15, 'text-anchor': 'middle', class: 'soft' }, short(tick)));
-  }
+  addTicks(svg, niceTicks(low - pad, high + pad), x, H - 32, top);
   if (truth !== null) {
     svg.append(part('line', { x1: x(truth), x2: x(truth), y1: top - 4, y2: H - 32, class: 'truth' }));
   }
@@ -182,10 +195,9 @@ export function drawIntervals(place, rows, { truth = null, label, names = null, 
     const y = top + each * (at + 0.5);
     const missed = truth !== null && (truth < from || truth > to);
     const style = names ? 'span' : missed ? 'missed' : 'held';
-    svg.append(part('line', { x1: x(from), x2: x(to), y1: y, y2: y, class: style }),
-      part('circle', { cx: x(value), cy: y, r: names ? 5 : Math.min(3, each / 2),
-        class: missed ? 'missed-dot' : 'held-dot' }));
-    if (names) svg.append(part('text', { x: left - 10, y: y + 4, 'text-anchor': 'end' }, clip(names[at], Math.floor(left / 7))));
+    addInterval(svg, y, [x(value), x(from), x(to)],
+      { line: style, dot: missed ? 'missed-dot' : 'held-dot', r: names ? 5 : Math.min(3, each / 2) });
+    if (names) addName(svg, left, y + 4, names[at]);
   });
   place.replaceChildren(svg);
 }
@@ -195,21 +207,18 @@ export function drawResult(place, { rows, scale: [low, high] }, label) {
   const W = widthOf(place), each = 32, named = rows.length > 1;
   const left = named ? Math.min(190, W / 3) : 12, right = W - 16, H = each * rows.length + 34;
   const x = linearScale(low, high, left, right), svg = canvas(W, H, label);
-  for (const tick of niceTicks(low, high, W < 420 ? 3 : 6)) {
-    svg.append(part('line', { x1: x(tick), x2: x(tick), y1: 0, y2: H - 28, class: 'grid' }),
-      part('text', { x: x(tick), y: H - 11, 'text-anchor': tick === high ? 'end' : tick === low ? 'start' : 'middle', class: 'soft' }, short(tick)));
-  }
+  addTicks(svg, niceTicks(low, high, W < 420 ? 3 : 6), x, H - 28, 0,
+    (tick) => ({ [low]: 'start', [high]: 'end' })[tick] ?? 'middle');
   rows.forEach(([name, value, from, to], at) => {
     const y = each * at + 6, inside = (one) => x(Math.max(low, Math.min(high, one)));
-    svg.append(part('rect', { x: left, y, width: Math.max(0, inside(value) - left), height: 20, class: 'bar' }),
-      part('line', { x1: inside(from), x2: Math.max(inside(to), inside(from) + 2), y1: y + 10, y2: y + 10, class: 'held' }),
-      part('circle', { cx: inside(value), cy: y + 10, r: 4.5, class: 'held-dot' }));
-    if (named) svg.append(part('text', { x: left - 10, y: y + 15, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
+    svg.append(part('rect', { x: left, y, width: Math.max(0, inside(value) - left), height: 20, class: 'bar' }));
+    addInterval(svg, y + 10, [inside(value), inside(from), Math.max(inside(to), inside(from) + 2)]);
+    if (named) addName(svg, left, y + 15, name);
   });
   place.replaceChildren(svg);
 }
 
-export function clip(text, most) {
+function clip(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
@@ -220,17 +229,13 @@ export function drawAnswers(place, names, truth, run, label) {
   const most = Math.max(...truth, ...found.map((one) => one[2]), 1), least = Math.min(0, ...found.map((one) => one[1]));
   const x = linearScale(least, most * 1.03, left, right);
   const svg = canvas(W, H, label);
-  for (const tick of niceTicks(least, most)) {
-    svg.append(part('line', { x1: x(tick), x2: x(tick), y1: 0, y2: H - 32, class: 'grid' }),
-      part('text', { x: x(tick), y: H - 15, 'text-anchor': 'middle', class: 'soft' }, short(tick)));
-  }
+  addTicks(svg, niceTicks(least, most), x, H - 32, 0);
   names.forEach((name, at) => {
     const y = each * at + 6, [value, from, to] = run[at];
-    svg.append(part('rect', { x: Math.min(x(0), x(truth[at])), y, width: Math.abs(x(truth[at]) - x(0)), height: 18, class: 'bar' }),
-      part('text', { x: left - 10, y: y + 14, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
-    if (value === null) return;
-    svg.append(part('line', { x1: x(from), x2: x(to), y1: y + 9, y2: y + 9, class: truth[at] < from || truth[at] > to ? 'missed' : 'held' }),
-      part('circle', { cx: x(value), cy: y + 9, r: 4.5, class: 'held-dot' }));
+    svg.append(part('rect', { x: Math.min(x(0), x(truth[at])), y, width: Math.abs(x(truth[at]) - x(0)), height: 18, class: 'bar' }));
+    addName(svg, left, y + 14, name);
+    const line = truth[at] < from || truth[at] > to ? 'missed' : 'held';
+    if (value !== null) addInterval(svg, y + 9, [x(value), x(from), x(to)], { line });
   });
   place.replaceChildren(svg);
 }
@@ -248,9 +253,7 @@ export function drawBars(place, { edges, measured, expected }) {
   });
   svg.append(part('path', { d: path, class: 'law' }),
     part('line', { x1: left, x2: right, y1: bottom, y2: bottom, class: 'axis' }));
-  for (const tick of niceTicks(edges[0], edges.at(-1))) {
-    svg.append(part('text', { x: x(tick), y: bottom + 17, 'text-anchor': 'middle', class: 'soft' }, short(tick)));
-  }
+  addTicks(svg, niceTicks(edges[0], edges.at(-1)), x, bottom);
   svg.append(part('text', { x: (left + right) / 2, y: H - 2, 'text-anchor': 'middle' }, 'estimate − truth'));
   place.replaceChildren(svg);
 }

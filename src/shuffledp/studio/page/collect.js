@@ -1,6 +1,6 @@
 // The third step: a task, its batches, its results and its budget.
 
-import { at, get, paragraphs, post, saveExport, show, table } from './asking.js';
+import { at, get, make, paragraphs, post, saveExport, show, table } from './asking.js';
 import { drawIntervals, short } from './charts.js';
 import { readWords, state } from './plan.js';
 
@@ -22,6 +22,9 @@ async function start(event) {
   if (!state.plan) { problem(new Error('There is no plan yet: go back to the first step.')); return; }
   show(at('collect-problem'), '');
   at('start').disabled = true;
+  clearTimeout(timer);
+  timer = 0;
+  at('collect-state').hidden = true;  // it is of the collection before
   const asked = { form: { ...state.form, find: state.form.find === 'error' ? 'error' : 'messages', epsilon: state.plan.epsilon },
     purpose: readWords(), publish_noise: state.plan.publish_noise, plan: state.plan.json };
   const names = where() === 'trial' ? ['people', 'batches']
@@ -34,9 +37,10 @@ async function start(event) {
     paragraphs(at('collect-cautions'), answer.cautions ?? [], 'warning');
     at('shuffler_token').value = at('analyzer_token').value = '';
     at('stop').disabled = false;
-    watch();
     listKept().catch(problem);
+    await watch();
   } catch (error) {
+    await watch();  // the collection before may go on
     problem(error);
   } finally {
     at('start').disabled = false;
@@ -58,26 +62,19 @@ async function listKept() {
   const found = await get('/api/collections');
   at('kept-part').hidden = !found.length;
   at('kept').replaceChildren(...found.map(({ id, name, began, shuffler, watched }) => {
-    const line = document.createElement('li'), said = document.createElement('p');
-    said.textContent = `${name}: began ${began} at ${shuffler}${watched ? ' (shown on this page)' : ''}`;
-    line.append(said);
-    for (const [word, path] of [['Watch', '/api/watch'], ['Take off the list', '/api/unwatch']]) {
-      if (watched && word === 'Watch') continue;
-      const button = document.createElement('button');
-      button.type = 'button';
-      button.className = 'plain';
-      button.textContent = word;
-      button.setAttribute('aria-label', `${word}: ${name}, began ${began}`);
-      button.addEventListener('click', async () => {
+    const act = (word, path) => make('button', { type: 'button', className: 'plain', textContent: word,
+      ariaLabel: `${word}: ${name}, began ${began}`,
+      onclick: async () => {
         try {
           await post(path, { id });
-          if (word !== 'Watch' && watched) at('collect-state').hidden = true;
+          if (path === '/api/unwatch' && watched) at('collect-state').hidden = true;
           await watch();
         } catch (error) { problem(error); }
         listKept().catch(problem);
-      });
-      line.append(button);
-    }
+      } });
+    const line = make('li');
+    line.append(make('p', { textContent: `${name}: began ${began} at ${shuffler}${watched ? ' (shown on this page)' : ''}` }),
+      ...(watched ? [] : [act('Watch', '/api/watch')]), act('Take off the list', '/api/unwatch'));
     return line;
   }));
 }
@@ -108,12 +105,10 @@ function showState(found) {
     ? `${found.have.toLocaleString('en')} of ${found.need.toLocaleString('en')} reports wait for the next batch.`
     : `About ${found.have.toLocaleString('en')} of ${found.need.toLocaleString('en')} reports wait for the next batch, as the shuffler says to everybody: rounded, and 10 to 20 minutes old.`;
   at('have-bar').value = Math.min(1, found.have / found.need);
-  at('batches-list').replaceChildren(...found.batches.map((batch) => {
-    const line = document.createElement('li');
-    line.className = batch.problem ? 'problem-state' : batch.state;
-    line.textContent = `${batch.when}: ${STATES[batch.state] ?? batch.state}${batch.problem ? ` (${batch.problem})` : ''}`;
-    return line;
-  }));
+  at('batches-list').replaceChildren(...found.batches.map((batch) => make('li', {
+    className: batch.problem ? 'problem-state' : batch.state,
+    textContent: `${batch.when}: ${STATES[batch.state] ?? batch.state}${batch.problem ? ` (${batch.problem})` : ''}`,
+  })));
   at('budget').textContent = found.trial
     ? `Nothing: these people are simulated. Of real people, each batch would cost ${found.results.length ? `those in it its ε; the same people in all ${found.results.length} would have spent ε = ${found.spent}.` : 'those in it its ε.'}`
     : `ε = ${found.spent} in published results, if the same people took part in all. The analyzer's own ledger decides how much is left.`;

@@ -1,6 +1,6 @@
 // The first step: the form, its sliders, and the plan that is found for it.
 
-import { at, list, paragraphs, save, saveExport, show, stream, table } from './asking.js';
+import { at, list, make, paragraphs, save, saveExport, show, stream, table } from './asking.js';
 import { drawFrontier, drawResult, short } from './charts.js';
 import { LABELS, QUERIES } from './queries.js';
 
@@ -119,17 +119,14 @@ function showPrior() {
 
 // Targets that can be reached, as buttons that set the fields.
 function suggest({ label, set }) {
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.textContent = label;
-  button.addEventListener('click', () => {
+  const onclick = () => {
     for (const [name, value] of Object.entries(set)) {
       if (name === 'find') document.querySelector(`input[name="find"][value="${value}"]`).checked = true;
       else at(name).value = value;
     }
     changed();
-  });
-  at('suggestions').append(button);
+  };
+  at('suggestions').append(make('button', { type: 'button', textContent: label, onclick }));
 }
 
 function impossible(why) {

@@ -1,6 +1,6 @@
 // The second step: a file, a column, many runs beside the truth.
 
-import { at, get, post, show, stream, table, upload } from './asking.js';
+import { at, get, make, paragraphs, post, show, stream, table, upload } from './asking.js';
 import { QUERIES } from './queries.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
 import { changed, state } from './plan.js';
@@ -96,11 +96,7 @@ function showPreview({ preview, first_row: first }) {
   table(at('preview'), [['Row', true], ...columns.map((one) => [one.name])],
     preview.map((cells, row) => [String(first + row), ...cells]));
   const heads = at('preview').querySelectorAll('th');
-  columns.forEach((one, number) => {
-    const type = document.createElement('small');
-    type.textContent = one.words;
-    heads[number + 1].append(type);
-  });
+  columns.forEach((one, number) => heads[number + 1].append(make('small', { textContent: one.words })));
 }
 
 const chosen = (id) => (at(id).value === '' ? null : columns[Number(at(id).value)]);
@@ -135,14 +131,6 @@ function offer(button, part, column, field, what) {
   at(button).onclick = () => { at(field).value = column.texts.join('\n'); changed(); at('run').focus(); };
 }
 
-function verdict(lines) {
-  at('rehearse-verdict').replaceChildren(...lines.map((text) => {
-    const line = document.createElement('p');
-    line.textContent = text;
-    return line;
-  }));
-}
-
 function drawRuns(runs, ready, names) {
   at('runs-figure').hidden = false;
   if (ready.truth.length === 1) {
@@ -156,13 +144,6 @@ function drawRuns(runs, ready, names) {
   }
 }
 
-function differs(ready) {
-  const rows = `The file has ${ready.users.toLocaleString('en')} rows`;
-  if (ready.replanned) return `${rows}, fewer than the plan needs: a plan for as many people, with the same ε and target, is rehearsed instead.`;
-  if (ready.users === ready.planned) return '';
-  return `${rows}, but the plan is for ${ready.planned.toLocaleString('en')} people. Every row adds noise, so these errors are larger than those of the plan.`;
-}
-
 function finish(summary, ready, runs) {
   const many = summary.names.length > 1, all = summary.found.reduce((sum, one) => sum + one, 0);
   const held = summary.held.reduce((sum, one) => sum + one, 0), first = runs[0];
@@ -174,7 +155,7 @@ function finish(summary, ready, runs) {
   if (at('question').value !== 'quantiles') {
     lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ±${short(summary.within.error)} of the truth (forecast for ${ready.users.toLocaleString('en')} people: ${short(100 * summary.promised)} %).`);
   }
-  if (!ready.replanned && ready.users !== ready.planned) {
+  if (ready.users !== ready.planned) {
     lines.push(`Careful: the plan promises ±${short(summary.planned)} for about ${ready.planned.toLocaleString('en')} people. With ${ready.users.toLocaleString('en')} the error is ±${short(summary.within.error)}. If that many will take part, plan for them.`);
   }
   if (all < summary.runs * summary.names.length) {
@@ -183,7 +164,7 @@ function finish(summary, ready, runs) {
   if (ready.absent.length) {
     lines.push(`No row holds ${ready.absent.map((one) => `“${one}”`).join(', ')}: check the spelling. Capitals and spaces count.`);
   }
-  verdict(lines);
+  paragraphs(at('rehearse-verdict'), lines);
   drawRuns(runs, ready, summary.names);
   at('bars-figure').hidden = !summary.bars && !many;
   if (summary.bars) {
@@ -203,7 +184,7 @@ function finish(summary, ready, runs) {
       short(summary.rmse[row]), `${summary.held[row]} of ${summary.found[row]}`];
   }));
   at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
-    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${differs(ready)}`;
+    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${ready.differs}`;
 }
 
 // Keeps a rehearsal for a reload, in this tab alone.
@@ -245,7 +226,7 @@ async function rehearse(event) {
     await stream('/api/rehearse', { form, plan: state.plan.json, runs: String(wanted), chosen: wish }, (item) => {
       if (item.ready) {
         ready = item.ready;
-        at('rehearse-note').textContent = `Running… ${differs(ready)}`;
+        at('rehearse-note').textContent = `Running… ${ready.differs}`;
       }
       if (item.run) {
         runs.push(item.run);
