@@ -82,6 +82,16 @@ def test_what_no_plan_keeps_is_refused() -> None:
             plan_within(count, 5, confidence)
 
 
+def test_an_error_slightly_above_the_least_one_is_kept() -> None:
+    """A guess below every error that has a plan is followed by one above it."""
+
+    def real_sum(rmse: Fraction) -> Plan[Any]:
+        return shuffledp.plan_real_sum(1000, 1, bounds=(0, 100), rmse=rmse)
+
+    found = plan_within(real_sum, 310)
+    assert 0.95 * 310 <= reach(found, 0.95) <= 310
+
+
 def test_the_forecast_of_every_protocol_is_its_error_range() -> None:
     for planner in (count, histogram, quantiles, real_sum):
         plan = plan_within(planner, 200)

@@ -20,7 +20,8 @@ CLOSE_ENOUGH = 0.96
 AIM = 0.99
 """The share of the allowed error that the next plan aims for; slightly more would be refused."""
 STEP_DOWN = 0.88
-"""While no plan fits, each one aims for at most this share of the previous one's error."""
+"""While no plan fits, each one aims for at most this share of the previous error. After an error
+that has no plan, the next one is larger by as much."""
 
 
 def plan_within(
@@ -40,17 +41,20 @@ def plan_within(
         raise ParameterError("confidence must be at least 0.5 here, for example 0.95.")
     asked = float(allowed) / NormalDist().inv_cdf((1 + sure) / 2)
     best: Plan[R] | None = None
-    fits, fails = 0.0, None
+    refused, fits, fails = 0.0, 0.0, None
     for _ in range(MOST_PLANS):
         found = _planned(plan, asked)
-        part = 1.25 if found is None else reach(found, sure) / float(allowed)
-        if found is not None and part <= 1:
+        part = None if found is None else reach(found, sure) / float(allowed)
+        if part is None:
+            refused = asked
+        elif part <= 1:
             best, fits = found, asked
         else:
             fails = asked
-        if best is not None and (part >= CLOSE_ENOUGH or (fails and fits > CLOSE_ENOUGH * fails)):
+        close = part is not None and part >= CLOSE_ENOUGH
+        if best is not None and (close or (fails and fits > CLOSE_ENOUGH * fails)):
             break
-        asked = _next_guess(asked, part, fits, fails)
+        asked = _next_guess(asked, part, max(refused, fits), fails)
     if best is None:
         raise PlanningError(
             f"No plan is within {show(allowed)} of the truth with probability {sure:g}; allow a "
@@ -66,13 +70,19 @@ def _planned(plan: Callable[[Fraction], Plan[R]], rmse: float) -> Plan[R] | None
         return None
 
 
-def _next_guess(asked: float, part: float, fits: float, fails: float | None) -> float:
-    """The next error to try: proportional to what the last plan reached, between the known ends.
-    The reach changes in steps, so a small change may find the same plan again."""
-    guess = AIM * asked / part
-    if not fits:
-        return min(guess, STEP_DOWN * asked)
-    return guess if fails is None or fits < guess < fails else (fits + fails) / 2
+def _next_guess(asked: float, part: float | None, low: float, fails: float | None) -> float:
+    """The next error to try: proportional to what the last plan reached, above every error that
+    has no plan or fits, and below every error that is too large. The reach changes in steps, so a
+    small change may find the same plan again."""
+    if part is None:
+        guess = asked / STEP_DOWN
+    else:
+        guess = AIM * asked / part
+        if part > 1 and not low:
+            return min(guess, STEP_DOWN * asked)
+    return (
+        guess if guess > low and (fails is None or guess < fails) else (low + (fails or asked)) / 2
+    )
 
 
 def reach(plan: Plan[R], confidence: float, people: int | None = None) -> float:
