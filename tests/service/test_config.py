@@ -9,7 +9,7 @@ from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
-from shuffledp.service.http.config import load_config, place
+from shuffledp.service.http.config import host_and_port, load_config
 from shuffledp.service.roles import serve_role
 from shuffledp.service.shuffler.config import ShufflerConfig
 
@@ -36,7 +36,7 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
     }
     config = load_config(file, ShufflerConfig, environ)
     assert (config.queue, config.store, config.deliver_token) == (7, "postgresql://x/y", "d")
-    assert place(config.listen) == ("127.0.0.1", 8800)
+    assert host_and_port(config.listen) == ("127.0.0.1", 8800)
     assert load_config(file, AnalyzerConfig, {}).confidence_percent == 95
 
 
@@ -83,8 +83,8 @@ def test_a_wrong_configuration_says_what_is_wrong(
 def test_the_example_configuration_has_no_unknown_settings() -> None:
     file = Path(__file__).parents[2] / "deploy" / "service.toml"
     environ = {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}
-    assert place(load_config(file, ShufflerConfig, environ).listen)[1] == 8801
-    assert place(load_config(file, AnalyzerConfig, environ).listen)[1] == 8802
+    assert host_and_port(load_config(file, ShufflerConfig, environ).listen)[1] == 8801
+    assert host_and_port(load_config(file, AnalyzerConfig, environ).listen)[1] == 8802
 
 
 def test_no_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "40" if FULL else "6"))
 KILLING = """
 import os, signal, sys
-from shuffledp.service.__main__ import main
+from shuffledp.cli.main import main
 from shuffledp.service.issuer import issued_record as record
 from shuffledp.service.issuer.store import IssuerStore
 

@@ -41,11 +41,8 @@ def run_backup(args: argparse.Namespace) -> None:
     emit(
         args,
         {"file": args.output, "bytes": size},
-        lambda out: out.print(
-            f"{args.output} holds the store ({size:,} bytes). It does not include the keys of a "
-            "shuffler's reports: never restore older ones.",
-            markup=False,
-        ),
+        f"{args.output} holds the store ({size:,} bytes). It does not include the keys of a "
+        "shuffler's reports: never restore older ones.",
     )
 
 
@@ -57,9 +54,6 @@ def run_restore(args: argparse.Namespace) -> None:
     emit(
         args,
         {"store": args.store},
-        lambda out: out.print(
-            f"{args.store} is restored; start the server. Leave its other folders unchanged: they "
-            "record what has happened since the backup.",
-            markup=False,
-        ),
+        f"{args.store} is restored; start the server. Leave its other folders unchanged: they "
+        "record what has happened since the backup.",
     )

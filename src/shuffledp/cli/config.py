@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
+from shuffledp.cli.output import Commands, Facts, add_command, add_group, emit
 
 
 def add_to(commands: Commands) -> None:
@@ -24,18 +24,12 @@ def add_to(commands: Commands) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
-    from shuffledp.service.checking import check_config
-    from shuffledp.service.errors import ConfigError
-    from shuffledp.service.http.config import read_config
-    from shuffledp.service.roles import ROLE_CONFIGS
+    from shuffledp.service.checking import checked_config
 
-    config = read_config(args.config, ROLE_CONFIGS[args.role])
-    found = check_config(config, args.config)
-    if found:
-        raise ConfigError("\n".join(found))
+    config = checked_config(args.role, args.config)
     shown = {
         name: "(set)" if "token" in name and not name.endswith("sha256") else value
         for name, value in asdict(config).items()
     }
     rows = [(name, str(value)) for name, value in shown.items()]
-    emit(args, shown, lambda out: out.print(facts(f"The {args.role} can start", rows)))
+    emit(args, shown, Facts(f"The {args.role} can start", rows))

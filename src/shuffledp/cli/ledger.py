@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
+from shuffledp.cli.output import Commands, Facts, add_command, add_group, emit
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, decimals, percent, show, whole, written
 from shuffledp.release.ledger import Entry, Ledger
@@ -79,7 +79,7 @@ def run_verify(args: argparse.Namespace) -> None:
     rows = [("lines", counted(lines, "line")), ("head", head)]
     rows.append(("", "keep the head elsewhere; verify --head compares with it later"))
     title = f"Ledger {args.file}: no entry was edited or removed"
-    emit(args, {"lines": lines, "head": head}, lambda console: console.print(facts(title, rows)))
+    emit(args, {"lines": lines, "head": head}, Facts(title, rows))
 
 
 def run_raise(args: argparse.Namespace) -> None:
@@ -103,7 +103,7 @@ def _show(args: argparse.Namespace, ledger: Ledger) -> None:
     rows += [(f"{n}  {one.when}", _line(one)) for n, one in enumerate(entries, start=1)]
     if any(entry.result is not None for entry in entries):
         rows.append(("", "add --entry N to show a result again"))
-    emit(args, data, lambda console: console.print(facts(f"Ledger {args.file}", rows)))
+    emit(args, data, Facts(f"Ledger {args.file}", rows))
 
 
 def _line(entry: Entry) -> str:
@@ -143,4 +143,4 @@ def _show_entry(args: argparse.Namespace, entries: Sequence[Entry]) -> None:
     rows += [("users", f"{result['users']:,}"), ("released", entry.when)]
     rows += [("note", entry.note)] if entry.note else []
     title = f"{result['query']}, with {sure} intervals"
-    emit(args, dict(entry.result), lambda console: console.print(facts(title, rows)))
+    emit(args, dict(entry.result), Facts(title, rows))
