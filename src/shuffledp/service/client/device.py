@@ -21,7 +21,7 @@ from shuffledp.documents.files import lock, write_whole
 from shuffledp.numbers.exact import show
 from shuffledp.service.client.one_time import forget_expired, tokens_kept
 from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
+from shuffledp.service.errors import DeviceRecordLost, PolicyRefused
 from shuffledp.tasks.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.tasks.signing import SIGNERS
 from shuffledp.tasks.task import Task
@@ -93,8 +93,9 @@ class Device:
         often it is sent. `shuffler` overrides the task's shuffler.
 
         Ensures: raises `PolicyRefused` and records nothing if it is more than the policy allows,
-        even if several programs ask at the same time. If `store` finds that the task was answered
-        in the meantime, the charge is undone.
+        even if several programs ask at the same time. If `store` fails, because the task was
+        answered in the meantime or the disk is full, the charge is undone: a stored report is
+        charged again before it is sent.
         """
         with self._locked():
             record = self._read()
@@ -113,7 +114,7 @@ class Device:
             self._write(_Record([*record.charges, fresh], record.keys))
             try:
                 store()
-            except AlreadyAnswered:
+            except BaseException:
                 self._write(record)
                 raise
 
