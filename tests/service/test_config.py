@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
 
+from shuffledp.cli.config import without_secrets
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.config import host_and_port, load_config
@@ -93,3 +94,21 @@ def test_no_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "d")
     with pytest.raises(ConfigError, match="workers must be at least 1"):
         serve_role("shuffler", str(file), workers=0)
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("postgresql://u:s3cret@h:5432/db", "postgresql://u:(set)@h:5432/db"),
+        ("postgresql://u:s3cret:@h@h/db", "postgresql://u:(set)@h/db"),
+        ("postgresql://h/db?user=u&password=s3cret&x=1", None),
+        ("postgresql://u@h/db", "postgresql://u@h/db"),
+        ("sqlite:a@b.db", "sqlite:a@b.db"),
+    ],
+)
+def test_settings_are_shown_without_their_secrets(store: str, shown: str | None) -> None:
+    config = ShufflerConfig(store=store, deliver_token="s3cret", token_days=3)
+    found = without_secrets(config)
+    assert found["store"] == (shown or "postgresql://h/db?user=u&password=(set)&x=1")
+    assert found["deliver_token"] == "(set)" and found["token_days"] == 3
+    assert "s3cret" not in str(found)
