@@ -75,6 +75,16 @@ class Programs:
         finally:
             self.stop()
 
+    @contextlib.contextmanager
+    def alone(self, role: str) -> Iterator[str]:
+        """The URL of one server while it is running and ready."""
+        try:
+            self.start(role)
+            wait_ready(self.urls[role])
+            yield self.urls[role]
+        finally:
+            self.stop()
+
     def kill(self, role: str) -> None:
         """Ends a server with SIGKILL."""
         self.running[role].send_signal(signal.SIGKILL)
