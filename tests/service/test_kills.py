@@ -206,8 +206,9 @@ class Replicated(Programs):
                 [
                     sys.executable,
                     "-m",
-                    "shuffledp.service",
+                    "shuffledp.cli.main",
                     "shuffler",
+                    "serve",
                     "--config",
                     str(self._configs[at]),
                 ],
