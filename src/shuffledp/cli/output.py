@@ -258,7 +258,7 @@ def is_quiet(args: argparse.Namespace) -> bool:
 def note(args: argparse.Namespace, line: str) -> None:
     """Prints a line of progress on standard error; silent with -q."""
     if not is_quiet(args):
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
 
 def confirm(question: str) -> None:
