@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -102,17 +103,15 @@ def same_questions(tasks: list[Task | None]) -> dict[int, list[int]]:
     """For each position, the other positions with the same question at the same time; one of them
     might be a task made for a single victim."""
     found: dict[int, list[int]] = {}
+    asked: defaultdict[str, list[tuple[int, Task]]] = defaultdict(list)
     for place, task in enumerate(tasks):
-        for other, known in enumerate(tasks[:place]):
-            if (
-                task is not None
-                and known is not None
-                and task.question == known.question
-                and task.not_before < known.expires
-                and known.not_before < task.expires
-            ):
+        if task is None:
+            continue
+        for other, known in asked[task.question]:
+            if task.not_before < known.expires and known.not_before < task.expires:
                 found.setdefault(place, []).append(other)
                 found.setdefault(other, []).append(place)
+        asked[task.question].append((place, task))
     return found
 
 
