@@ -8,7 +8,6 @@ from shuffledp.cli.output import Commands, add_command, emit, file_only
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `backup` and `restore`."""
     backup = add_command(
         commands,
         "backup",
@@ -34,7 +33,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run_backup(args: argparse.Namespace) -> None:
-    """Writes a backup."""
     from shuffledp.service.store.backups import back_up
 
     size = back_up(args.store, file_only(args.output))
@@ -47,7 +45,6 @@ def run_backup(args: argparse.Namespace) -> None:
 
 
 def run_restore(args: argparse.Namespace) -> None:
-    """Restores a backup."""
     from shuffledp.service.store.backups import restore
 
     restore(args.backup, args.store)

@@ -13,7 +13,6 @@ from shuffledp.numbers.exact import checked_confidence, counted
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `shuffle-batch` and `open-batch`."""
     shuffle = add_command(
         commands,
         "shuffle-batch",

@@ -17,7 +17,6 @@ PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|([?&]password=)[^&]*")
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `config`."""
     actions = add_group(commands, "config", "check a server's configuration")
     check = add_command(
         actions,

@@ -12,7 +12,6 @@ from shuffledp.numbers.exact import percent, whole
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `demo`."""
     parser = add_command(
         commands,
         "demo",
@@ -62,7 +61,6 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def run_users(args: argparse.Namespace) -> None:
-    """Runs the servers with simulated users."""
     from shuffledp.service.demo import run_demo
 
     users = whole(args.users, "--users", least=2, most=100_000)

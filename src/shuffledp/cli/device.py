@@ -33,7 +33,6 @@ EXPORT_FORMAT = "shuffledp device history 1"
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `device` with its actions."""
     actions = add_group(commands, "device", "what this device agrees to, and what it has sent")
     made = {
         name: add_command(actions, name, run, summary, examples=examples, needs=["client"])
@@ -114,7 +113,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run_history(args: argparse.Namespace) -> None:
-    """Lists the reports of this device."""
     rows = _device(args).history()
 
     def shown(out: Console) -> None:
@@ -138,7 +136,6 @@ def run_history(args: argparse.Namespace) -> None:
 
 
 def run_export(args: argparse.Namespace) -> None:
-    """Writes everything that this device remembers."""
     device = _device(args)
     data = {
         "format": EXPORT_FORMAT,
@@ -156,7 +153,6 @@ def run_export(args: argparse.Namespace) -> None:
 
 
 def run_wipe(args: argparse.Namespace) -> None:
-    """Forgets what reports were for."""
     device = _device(args)
     if not args.yes:
         confirm(
@@ -202,12 +198,10 @@ def _to_whom(row: dict[str, Any]) -> str:
 
 
 def run_policy(args: argparse.Namespace) -> None:
-    """Prints the policy as JSON."""
     print(json.dumps(given_policy(args).to_dict(), indent=2))
 
 
 def run_show(args: argparse.Namespace) -> None:
-    """Shows what was spent and what is left."""
     from shuffledp.service.client.device import KEY_NAMES
 
     policy, device = given_policy(args), _device(args)
@@ -234,7 +228,6 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def run_token(args: argparse.Namespace) -> None:
-    """Gets the one-time token of a task."""
     from shuffledp.service.client.sending import Client
 
     task = read_task(args.task)
@@ -251,7 +244,6 @@ def run_token(args: argparse.Namespace) -> None:
 
 
 def run_enrol(args: argparse.Namespace) -> None:
-    """Enrols this device by evidence."""
     from shuffledp.service.client.collector import enrol_by_evidence
 
     try:
@@ -271,7 +263,6 @@ def run_enrol(args: argparse.Namespace) -> None:
 
 
 def run_begin_anew(args: argparse.Namespace) -> None:
-    """Begins an empty record."""
     device = _device(args)
     device.begin_anew()
     emit(

@@ -24,7 +24,6 @@ ROLES = ("shuffler", "analyzer", "issuer", "relay", "collector")
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `init`, `start` and `rehearse`."""
     _add_init(commands)
     _add_start(commands)
     rehearse = add_command(

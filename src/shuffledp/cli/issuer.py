@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `issuer`."""
     actions = add_group(commands, "issuer", "give every device one unlinkable token per task")
     add_serve(actions, "issuer")
     key = add_command(

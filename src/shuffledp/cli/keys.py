@@ -10,7 +10,6 @@ from shuffledp.cli.output import Commands, add_command, add_group, confirm, emit
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `keys` with its actions."""
     actions = add_group(commands, "keys", "the analyzer's keys, signing keys and tokens")
     for name, run, summary in (
         ("new", run_new, "create a key and print its public half"),

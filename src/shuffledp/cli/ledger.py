@@ -14,7 +14,6 @@ from shuffledp.tasks.results import ResultLine, result_lines
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands of `ledger`."""
     actions = add_group(commands, "ledger", "create, show or check a privacy budget")
     create = _add(actions, "create", run_create, "create a ledger", "budget.json --budget 3")
     create.add_argument("--budget", required=True, metavar="E", help="total ε")
@@ -58,7 +57,6 @@ def _add(
 
 
 def run_create(args: argparse.Namespace) -> None:
-    """Creates a ledger and shows it."""
     _show(args, Ledger.create(args.file, args.budget))
 
 
@@ -83,7 +81,6 @@ def run_verify(args: argparse.Namespace) -> None:
 
 
 def run_raise(args: argparse.Namespace) -> None:
-    """Raises the budget of a ledger and shows it."""
     ledger = Ledger(args.file)
     ledger.raise_budget(args.budget)
     _show(args, ledger)

@@ -29,7 +29,6 @@ STATED = {
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `record`."""
     parser = add_command(
         commands,
         "record",

@@ -23,7 +23,6 @@ LONGEST_VALUE = 10_000
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `send`."""
     parser = add_command(
         commands,
         "send",

@@ -15,7 +15,6 @@ LONGEST_REASON = 200
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `shuffler` and `analyzer`."""
     shuffler = _add_role(
         commands, "shuffler", "collect encrypted reports and deliver complete batches"
     )

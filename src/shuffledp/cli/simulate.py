@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `simulate` to the commands."""
     parser = add_command(
         commands,
         "simulate",

@@ -47,7 +47,6 @@ SHUFFLER = "its URL (default: the one in the task)"
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `task` with its actions."""
     actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
     add_log(actions)

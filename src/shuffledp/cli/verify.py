@@ -14,7 +14,6 @@ VERIFY_SECONDS = 600.0
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `verify`."""
     parser = add_command(
         commands,
         "verify",

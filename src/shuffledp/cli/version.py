@@ -13,7 +13,6 @@ PACKAGES = ("python-flint", "numpy", "cryptography")
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `version`."""
     add_command(
         commands,
         "version",
@@ -24,7 +23,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Shows the versions of the program and of the packages it computes with."""
     versions = {"shuffledp": __version__, "python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in PACKAGES}
     emit(args, versions, Facts("Versions", list(versions.items())))
