@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.cli.output import Commands, Facts, add_command, emit, read_json, write_output
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import BudgetExceeded, ParameterError
-from shuffledp.numbers.exact import counted, positive, show
+from shuffledp.numbers.exact import positive, show
 from shuffledp.tasks.series import EVERY_DAYS, MOST_TASKS, Series
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ def run_series(args: argparse.Namespace) -> None:
     begins = range(begin, moment(args.until, "until"), series.seconds)
     if not 0 < len(begins) <= MOST_TASKS:
         raise ParameterError(
-            f"{counted(len(begins), 'task')} would begin before --until, but a series has 1 to "
-            f"{MOST_TASKS:,}; choose another --until or --begin."
+            f"A series has 1 to {MOST_TASKS:,} tasks, but {len(begins):,} would begin before "
+            "--until; choose another --until or --begin."
         )
     if len(keys) > len(begins):
         raise ParameterError("There are more keys than tasks; give at most one per task.")
