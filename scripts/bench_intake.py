@@ -155,7 +155,7 @@ def server(
     analyzer = f"http://127.0.0.1:{ports['analyzer']}"
 
     def started(role: str) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "shuffledp.service", role, "--config", str(config)]
+        words = [sys.executable, "-m", "shuffledp.cli.main", role, "serve", "--config", str(config)]
         return subprocess.Popen(words, env=surroundings, stderr=subprocess.DEVNULL)
 
     logging, running = started("analyzer"), started("shuffler")

@@ -47,7 +47,7 @@ def configured(tmp_path: Path, **changes: Any) -> Path:
 
 def started(role: str, file: Path) -> list[dict[str, Any]]:
     """What a server that cannot start logs."""
-    words = [sys.executable, "-m", "shuffledp.service", role, "--config", str(file)]
+    words = [sys.executable, "-m", "shuffledp.cli.main", role, "serve", "--config", str(file)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr

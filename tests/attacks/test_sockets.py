@@ -340,7 +340,7 @@ def test_unfinished_requests_at_the_relay(tmp_path: Path) -> None:
         f'[relay]\nlisten = "127.0.0.1:{port}"\nshuffler = "http://127.0.0.1:9"\n'
         f"idle_seconds = 5\nrequest_seconds = {REQUEST_SECONDS}\ndrain_seconds = 0\n"
     )
-    words = [sys.executable, "-m", "shuffledp.service", "relay", "--config", str(config)]
+    words = [sys.executable, "-m", "shuffledp.cli.main", "relay", "serve", "--config", str(config)]
     relay = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     head = (
         "POST /relay HTTP/1.1\r\nHost: x\r\nContent-Type: message/ohttp-req\r\n"

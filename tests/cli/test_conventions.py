@@ -117,6 +117,10 @@ def test_plans_and_tasks_through_pipes(
     standard(monkeypatch, plan)
     code, task, _ = run(capsys, *created, "--plan", "-", "--output", "-")
     assert code == 0
+    for wrong in (["--reports", "0"], ["--shuffler", "s.example"]):
+        standard(monkeypatch, plan)
+        code, out, err = run(capsys, *created, *wrong, "--plan", "-", "--output", "-")
+        assert code == 2 and not out and err.count("\n") == 1
     for action in ("show", "verify"):
         standard(monkeypatch, task)
         assert run(capsys, "task", action, "-")[0] == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import run
 
-from shuffledp.cli.main import Parser, parser
+from shuffledp.cli.main import GROUPS, MODULES, Parser, parser
 
 
 def test_simulate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -37,6 +37,7 @@ def test_the_overview_lists_every_command_in_80_columns() -> None:
     assert {*known._below.choices} <= {*listed}
 
 
+SERVER = ("--shuffler", "http://127.0.0.1:1")
 MISTAKES = [
     ("plan", "count", "--users", "1000", "--epsilon", "0"),
     ("plan", "count", "--users", "1000", "--epsilon", "-1"),
@@ -64,6 +65,12 @@ MISTAKES = [
     ("ledger", "show", "no-such-ledger.json"),
     ("simulate", "--users", "10", "--epsilon", "1", "--true-value", "11"),
     ("plan", "count", "--users", "1000", "--epsilon", "1", "--output", "/no/such/folder/x.json"),
+    ("keys", "new", "FILE"),
+    ("issuer", "new-key", "FILE"),
+    ("init", "FILE", "--role", "collector", "--name", "x"),
+    ("shuffler", "enrol", *SERVER, "--count", "0", "--output", "-", "--token", "t"),
+    ("issuer", "enrol", "--issuer", "x", "--count", "-1", "--output", "-", "--token", "t"),
+    ("task", "list", "--server", "127.0.0.1:1", "--token", "t"),
 ]
 
 
@@ -74,3 +81,37 @@ def test_mistakes_get_one_sentence_and_exit_code_2(
     code, out, err = run(capsys, *(csv if word == "FILE" else word for word in words))
     assert code == 2 and not out
     assert "Traceback" not in err and err.count("\n") == 1 and err.strip().endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["--question", "Tea?"], {"question": "Tea?", "browsers": 1, "port": 0}),
+        (["--browsers", "3"], {"browsers": 3}),
+        (["--port", "8600"], {"port": 8600}),
+        (["--allow-origin", "http://localhost:5173"], {"origins": ["http://localhost:5173"]}),
+    ],
+)
+def test_options_of_the_survey_page_serve_it(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    asked: dict[str, object],
+) -> None:
+    served: dict[str, object] = {}
+    monkeypatch.setattr(
+        "shuffledp.service.survey.run_survey", lambda *_, **options: served.update(options)
+    )
+    assert run(capsys, "demo", *words)[0] == 0
+    assert asked.items() <= served.items()
+
+
+def test_a_command_imports_only_its_own_module() -> None:
+    """Importing all of them takes longer than most commands."""
+    known = parser("keys")
+    assert isinstance(known, Parser)
+    assert [*known._below.choices] == ["keys"]
+    assert [*MODULES] == [name for names in GROUPS.values() for name in names]
+    shared = parser("restore")
+    assert isinstance(shared, Parser)
+    assert {*shared._below.choices} == {"backup", "restore"}

@@ -1,4 +1,4 @@
-"""The progress bar of long work."""
+"""What people see of long work, and of texts that others have chosen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shuffledp.cli.output import progress_bar
+from shuffledp.cli.output import Facts, emit, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -40,3 +40,14 @@ def test_no_bar_where_nobody_looks(
     with progress_bar(argparse.Namespace(**silent), "count", 2) as progress:
         progress(2)
     assert isinstance(sys.stderr, Terminal) and not sys.stderr.getvalue()
+
+
+def test_texts_of_others_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither markup nor emoji codes mean anything, and no text controls the terminal."""
+    text = "[red]a[/] :bug: \x1b[2Jb \x9b1m \u202ec"
+    seen = "[red]a[/] :bug: \ufffd[2Jb \ufffd1m \ufffdc"
+    args = argparse.Namespace(json=False)
+    for shown in (text, Facts(text, [(text, "x"), ("x", text)]), lambda out: out.print(text)):
+        emit(args, {}, shown)
+        out = capsys.readouterr().out
+        assert seen in out and "\x1b[2J" not in out and "\u202e" not in out

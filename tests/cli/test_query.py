@@ -117,6 +117,13 @@ def test_a_histogram_of_numbers(capsys: pytest.CaptureFixture[str], csv: str) ->
     assert [row["label"] for row in json.loads(out)["buckets"]] == [0, 1, 2, "else"]
 
 
+def test_labels_may_begin_with_a_minus(capsys: pytest.CaptureFixture[str], csv: str) -> None:
+    words = ("histogram", csv, "--column", "km", "--epsilon", "4", "--labels", "-1,0,1")
+    code, out, err = run(capsys, *words, "--other", "-2", "--json")
+    assert code == 0, err
+    assert [row["label"] for row in json.loads(out)["buckets"]] == [-1, 0, 1, "-2"]
+
+
 def test_a_master_needs_spark(capsys: pytest.CaptureFixture[str], csv: str) -> None:
     words = ("count", csv, "--column", "flag", "--epsilon", "1", "--master", "local[2]")
     code, out, err = run(capsys, *words)

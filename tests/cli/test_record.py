@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -22,7 +23,10 @@ def plan(tmp_path: Path) -> Path:
 
 
 def test_the_record_of_a_task_says_who_what_and_how_to_check(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, plan: Path
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    plan: Path,
 ) -> None:
     task = Task.create(
         Plan.load(plan).to_dict(),
@@ -39,6 +43,9 @@ def test_the_record_of_a_task_says_who_what_and_how_to_check(
     assert record["verification"]["task_id"] == task.id.hex()
     assert [one["operator"] for one in record["parties"]] == ["App", "Mixer Ltd", "University"]
     assert record["deployment"]["intended_use"] == "defaults of the next version"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    code, out, _ = run(capsys, "record", "-", *words[2:], "--json")
+    assert code == 0 and json.loads(out) == record
     code, out, _ = run(capsys, *words, "--output", str(page))
     text = page.read_text("utf-8")
     assert code == 0 and "Mixer Ltd" in out and max(map(len, out.splitlines())) <= 80

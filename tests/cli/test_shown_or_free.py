@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import subprocess
@@ -13,8 +14,6 @@ import pytest
 from command_line import run
 
 from shuffledp import Ledger
-
-SHUFFLEDP = [sys.executable, "-m", "shuffledp.cli.main"]
 
 
 @pytest.fixture
@@ -35,25 +34,26 @@ def check_kept(ledger: Ledger, error: str) -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])
-def test_a_full_output(csv: str, ledger: Ledger, form: tuple[str, ...]) -> None:
+def test_a_full_output(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    csv: str,
+    ledger: Ledger,
+    form: tuple[str, ...],
+) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*SHUFFLEDP, *words(csv, ledger, *form)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 2
-    check_kept(ledger, done.stderr)
+        monkeypatch.setattr(sys, "stdout", full)
+        code, _, err = run(capsys, *words(csv, ledger, *form))
+    assert code == 2
+    check_kept(ledger, err)
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])
-def test_a_pipe_that_nobody_reads(csv: str, ledger: Ledger, form: tuple[str, ...]) -> None:
+def test_a_pipe_that_nobody_reads(csv: str, ledger: Ledger) -> None:
+    """As a program of its own, which also must end without a complaint of Python's."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [*SHUFFLEDP, *words(csv, ledger, *form)],
+        [sys.executable, "-m", "shuffledp.cli.main", *words(csv, ledger)],
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
@@ -64,33 +64,46 @@ def test_a_pipe_that_nobody_reads(csv: str, ledger: Ledger, form: tuple[str, ...
     check_kept(ledger, done.stderr)
 
 
-def test_a_closed_output_costs_nothing(csv: str, ledger: Ledger) -> None:
-    command = 'exec "$@" >&-'
-    done = subprocess.run(
-        ["sh", "-c", command, "sh", *SHUFFLEDP, *words(csv, ledger)],
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2 and "Standard output is closed" in done.stderr
+def test_a_pipe_that_nobody_reads_as_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, csv: str, ledger: Ledger
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        code, _, err = run(capsys, *words(csv, ledger, "--json"))
+    assert code == 2
+    check_kept(ledger, err)
+
+
+def test_a_closed_output_costs_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, csv: str, ledger: Ledger
+) -> None:
+    """Python has no standard output then, as after `>&-`."""
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdout", None)
+        code, _, err = run(capsys, *words(csv, ledger))
+    assert code == 2 and "Standard output is closed" in err
     assert ledger.entries() == []
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])
 def test_a_terminal_that_knows_only_ascii(
-    ledger: Ledger, tmp_path: Path, form: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    ledger: Ledger,
+    tmp_path: Path,
+    form: tuple[str, ...],
 ) -> None:
     path = tmp_path / "cities.csv"
     path.write_text("city,n\n" + "Köln,1\n東京,2\n" * 50, encoding="utf-8")
     asked = ["histogram", str(path), "--column", "city", "--label", "Köln", "--label", "東京"]
-    done = subprocess.run(
-        [*SHUFFLEDP, *asked, "--epsilon", "1", "--ledger", str(ledger.path), *form],
-        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    text = done.stdout.decode("ascii")
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    code, _, err = run(capsys, *asked, "--epsilon", "1", "--ledger", str(ledger.path), *form)
+    assert code == 0, err
+    shown.flush()
+    text = shown.buffer.getvalue().decode("ascii")
     if form:
         assert [row["label"] for row in json.loads(text)["buckets"]] == ["Köln", "東京"]
     else:
@@ -111,22 +124,16 @@ def test_a_picture_onto_a_folder_costs_nothing(
     ("package", "more"), [("matplotlib", ("--plot", "x.png")), ("pyarrow", ())]
 )
 def test_a_missing_extra_costs_nothing(
-    csv: str, ledger: Ledger, package: str, more: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    csv: str,
+    ledger: Ledger,
+    package: str,
+    more: tuple[str, ...],
 ) -> None:
-    code = (
-        f"import sys\nsys.modules[{package!r}] = None\n"
-        f"for name in list(sys.modules):\n"
-        f"    if name.startswith('{package}.'): sys.modules[name] = None\n"
-        "from shuffledp.cli.main import main\nsys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words(csv, ledger, *more)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ledger.path.parent,
-    )
-    assert done.returncode == 2 and f"needs the package {package}" in done.stderr
+    monkeypatch.setitem(sys.modules, package, None)
+    code, out, err = run(capsys, *words(csv, ledger, *more))
+    assert code == 2 and not out and f"needs the package {package}" in err
     assert ledger.entries() == []
 
 
@@ -204,6 +211,18 @@ def test_the_ledger_shows_results_again(
     for wrong in ("3", "4", "0", "x"):
         code, out, err = run(capsys, "ledger", "show", path, "--entry", wrong)
         assert code == 2 and not out and err.count("\n") == 1
+
+
+def test_an_interruption_does_not_say_that_nothing_was_charged(
+    capsys: pytest.CaptureFixture[str], csv: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shuffledp.cli.query.result_table", interrupt)
+    code, _, err = run(capsys, *words(csv, ledger))
+    assert code == 130 and len(ledger.entries()) == 1
+    assert "ledger show" in err and "charged stays" in err and "nothing" not in err
 
 
 @pytest.mark.parametrize("form", ["repeated", "json", "file"])

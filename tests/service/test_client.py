@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -129,6 +130,28 @@ def test_a_second_value_is_refused(task: Task, tmp_path: Path) -> None:
         fresh.send(1)
     with pytest.raises(AlreadyAnswered):  # stored but not acknowledged counts too
         fresh.send(1)
+
+
+def test_a_report_that_is_not_stored_costs_nothing(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: what was stored although the folder could not be synchronized is charged when sent."""
+    seen: list[bytes] = []
+    client = device(task, tmp_path, answering([201], seen))
+    for name, is_stored in (("link", False), ("sync", True)):
+        with monkeypatch.context() as broken:
+            where = "os.link" if name == "link" else "shuffledp.service.client.outbox.sync"
+            broken.setattr(where, failing)
+            with pytest.raises(OSError, match="disk"):
+                client.send(1)
+        assert client.device.charges() == [] and not seen
+        assert (client.outbox.stored(task.id) is not None) is is_stored
+    client.resume()
+    assert len(seen) == len(client.device.charges()) == 1
+
+
+def failing(*_: object) -> None:
+    raise OSError(errno.EIO, "disk error")
 
 
 def test_two_programs_cannot_both_answer(task: Task, tmp_path: Path) -> None:

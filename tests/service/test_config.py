@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
 
+from shuffledp.cli.config import without_secrets
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
-from shuffledp.service.http.config import load_config, place
+from shuffledp.service.http.config import host_and_port, load_config
 from shuffledp.service.roles import serve_role
 from shuffledp.service.shuffler.config import ShufflerConfig
 
@@ -36,7 +37,7 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
     }
     config = load_config(file, ShufflerConfig, environ)
     assert (config.queue, config.store, config.deliver_token) == (7, "postgresql://x/y", "d")
-    assert place(config.listen) == ("127.0.0.1", 8800)
+    assert host_and_port(config.listen) == ("127.0.0.1", 8800)
     assert load_config(file, AnalyzerConfig, {}).confidence_percent == 95
 
 
@@ -83,8 +84,8 @@ def test_a_wrong_configuration_says_what_is_wrong(
 def test_the_example_configuration_has_no_unknown_settings() -> None:
     file = Path(__file__).parents[2] / "deploy" / "service.toml"
     environ = {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}
-    assert place(load_config(file, ShufflerConfig, environ).listen)[1] == 8801
-    assert place(load_config(file, AnalyzerConfig, environ).listen)[1] == 8802
+    assert host_and_port(load_config(file, ShufflerConfig, environ).listen)[1] == 8801
+    assert host_and_port(load_config(file, AnalyzerConfig, environ).listen)[1] == 8802
 
 
 def test_no_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +94,21 @@ def test_no_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "d")
     with pytest.raises(ConfigError, match="workers must be at least 1"):
         serve_role("shuffler", str(file), workers=0)
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("postgresql://u:s3cret@h:5432/db", "postgresql://u:(set)@h:5432/db"),
+        ("postgresql://u:s3cret:@h@h/db", "postgresql://u:(set)@h/db"),
+        ("postgresql://h/db?user=u&password=s3cret&x=1", None),
+        ("postgresql://u@h/db", "postgresql://u@h/db"),
+        ("sqlite:a@b.db", "sqlite:a@b.db"),
+    ],
+)
+def test_settings_are_shown_without_their_secrets(store: str, shown: str | None) -> None:
+    config = ShufflerConfig(store=store, deliver_token="s3cret", token_days=3)
+    found = without_secrets(config)
+    assert found["store"] == (shown or "postgresql://h/db?user=u&password=(set)&x=1")
+    assert found["deliver_token"] == "(set)" and found["token_days"] == 3
+    assert "s3cret" not in str(found)

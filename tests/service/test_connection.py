@@ -14,14 +14,18 @@ import pytest
 from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
+from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.service.answers import AnswerTooLong
 from shuffledp.service.blocking import run_blocking
+from shuffledp.service.client.collector import call
 from shuffledp.service.client.connection import (
     AsyncConnection,
     BlockingConnection,
     Connection,
 )
+from shuffledp.service.client.retries import DeviceRequest, Retries
 from shuffledp.service.client.sending import Client
+from shuffledp.service.errors import Refused, Unreachable
 
 
 def echo(request: httpx2.Request) -> httpx2.Response:
@@ -64,6 +68,22 @@ def test_a_long_answer_is_cut_off() -> None:
         run_blocking(BlockingConnection(transport).request("GET", "http://server/", 99))
     with pytest.raises(AnswerTooLong):
         asyncio.run(AsyncConnection(transport).request("GET", "http://server/", 99))
+
+
+def test_reasons_of_servers_are_cut_and_urls_are_checked_at_once() -> None:
+    reason = {"type": "urn:shuffledp:problem:x", "detail": "no " * 10_000}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(403, json=reason))
+    with pytest.raises(Refused, match=r"refused \(HTTP 403\): no no") as refused:
+        call("GET", "http://server/", connection=BlockingConnection(transport))
+    assert len(str(refused.value)) < 600 and refused.value.code == "x"
+    for wrong in ("server:80", "http://server:port", "ftp://server"):
+        request = DeviceRequest(
+            method="GET", server=wrong, path="/", headers={}, unreachable="silent", refused=""
+        )
+        with pytest.raises(Unreachable, match="is not a URL"):
+            call("GET", wrong)
+        with pytest.raises(Unreachable, match="is not a URL"):
+            run_blocking(Retries(8, SYSTEM).send(BlockingConnection(), request))
 
 
 def test_what_suspends_is_refused_and_cleaned_up() -> None:

@@ -25,7 +25,7 @@ from scripts_modules import script
 from service_needs import missing
 from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, bearing
 
-from shuffledp.service.http.config import load_config, place
+from shuffledp.service.http.config import host_and_port, load_config
 from shuffledp.service.roles import ROLE_CONFIGS
 from shuffledp.service.store.spool import open_spool
 from shuffledp.tasks.reports import encrypt_report
@@ -230,7 +230,7 @@ def test_manifests_fit_the_servers(
     work = by_kind[KINDS[file.stem][0]]["spec"]
     (container,) = work["template"]["spec"]["containers"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
-    public = {"public": place(config.listen)[1]}
+    public = {"public": host_and_port(config.listen)[1]}
     if config.operators_listen:
         assert ports == public | {"operators": int(config.operators_listen.rpartition(":")[2])}
     else:
@@ -252,7 +252,7 @@ def test_manifests_fit_the_servers(
         for document in documents
         if document["kind"] == "Service" and not document["metadata"]["name"].endswith("operators")
     ]
-    assert [[port["port"] for port in one] for one in served] == [[place(config.listen)[1]]]
+    assert [[port["port"] for port in one] for one in served] == [[host_and_port(config.listen)[1]]]
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
@@ -351,7 +351,7 @@ def test_the_compose_file_gives_every_server_a_configuration_that_it_takes(role:
     environ = service.get("environment", {})
     config = load_config(ROOT / "deploy" / "service.toml", ROLE_CONFIGS[role], environ)
     assert service["command"] == [role, "serve", "--config", "/etc/shuffledp.toml"]
-    assert f"127.0.0.1:{place(config.listen)[1]}/" in service["healthcheck"]["test"]
+    assert f"127.0.0.1:{host_and_port(config.listen)[1]}/" in service["healthcheck"]["test"]
     if role == "shuffler":
         assert config.store.startswith("postgresql:") and config.spool.startswith("s3:")
 
@@ -385,7 +385,8 @@ def test_the_compose_files_proxy_passes_nginx(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", words.replace("/tmp/nginx.conf", str(conf))], check=True)
     text = conf.read_text("utf-8")
     for role, kind in ROLE_CONFIGS.items():
-        port = place(load_config(ROOT / "deploy" / "service.toml", kind, SECRET_ENV).listen)[1]
+        config = load_config(ROOT / "deploy" / "service.toml", kind, SECRET_ENV)
+        port = host_and_port(config.listen)[1]
         assert f"server {role}:{port};" in text and f"server_name {role}.localhost;" in text
         text = text.replace(f"server {role}:", "server 127.0.0.1:")  # names of the network only
     assert text.count("listen 8443 ssl;") == len(ROLE_CONFIGS) and "X-Forwarded-For $" not in text

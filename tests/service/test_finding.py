@@ -22,7 +22,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.binary_http import BinaryResponse, read_request
 from shuffledp.service.client import relaying
-from shuffledp.service.client.collector import enrol, gateway_key, register
+from shuffledp.service.client.collector import call, enrol, gateway_key, register
 from shuffledp.service.client.finding import TaskFinder
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import Servers, free_port, local_servers
@@ -317,8 +317,8 @@ def test_the_command_looks_through_the_relay_and_never_talks_to_the_shuffler(
         outbox, now = tmp_path / "outbox", _read(target)
         with Client(now, nobody, token, outbox, policy=TRUSTING, relay=servers.relay) as client:
             client.send(1)
-        said = {"Authorization": f"Bearer {servers.operator_token}"}
-        status = httpx2.get(f"{servers.shuffler}/status", headers=said).json()["tasks"]
+        url = f"{servers.shuffler}/status"
+        status = call("GET", url, servers.operator_token).json()["tasks"]
         assert [one["have"] for one in status] == [1, 0, 0]
         without = replace(_read(files[0]), gateway=None)
         (tmp_path / "without.json").write_bytes(without.canonical())

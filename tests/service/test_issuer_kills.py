@@ -24,7 +24,7 @@ FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "40" if FULL else "6"))
 KILLING = """
 import os, signal, sys
-from shuffledp.service.__main__ import main
+from shuffledp.cli.main import main
 from shuffledp.service.issuer import issued_record as record
 from shuffledp.service.issuer.store import IssuerStore
 
@@ -50,7 +50,8 @@ def raise_or_die(self, key_id, tokens):
         die()
 
 IssuerStore.issue, record.IssuedRecord.raise_to = issue_or_die, raise_or_die
-raise SystemExit(main())
+if __name__ == "__main__":  # not in the process that verifies tasks
+    raise SystemExit(main())
 """
 POINTS = {
     "before the store": (2, 2),
@@ -62,14 +63,16 @@ POINTS = {
 
 
 class Place:
-    """An issuer in a folder, with one task and people who are enrolled."""
+    """An issuer in a folder, with one task and people who are enrolled; it runs a script if one is
+    given."""
 
-    def __init__(self, folder: Path, people: int) -> None:
+    def __init__(self, folder: Path, people: int, script: str = "") -> None:
         self.folder = folder
         self.task = IssuerParty(Trio(folder)).task()
         self.program = IssuerProgram(folder)
         self.store = f"sqlite:{folder}/issuer.db"
-        self.program.start()
+        (folder / "killing.py").write_text(script)
+        self.program.start(*([str(folder / "killing.py")] if script else []))
         self.people = self.program.prepare(self.task, people)
         self.requests = [fresh(self.task) for _ in self.people]
 
@@ -104,7 +107,7 @@ def fresh(task: Task) -> TokenRequest:
     return TokenRequest.make(task.issuer.key, task_challenge(task))
 
 
-Making = Callable[[int], Place]
+Making = Callable[..., Place]
 
 
 @pytest.fixture
@@ -112,8 +115,8 @@ def making(tmp_path: Path) -> Iterator[Making]:
     """Makes a place for so many people, whose program is ended after the test."""
     made: list[Place] = []
 
-    def make(people: int) -> Place:
-        made.append(Place(tmp_path, people))
+    def make(people: int, script: str = "") -> Place:
+        made.append(Place(tmp_path, people, script))
         return made[-1]
 
     yield make
@@ -123,14 +126,9 @@ def making(tmp_path: Path) -> Iterator[Making]:
 
 def killed_at(making: Making, point: str) -> Place:
     """An issuer that has answered two people, was copied, and was killed at its third token."""
-    place = making(4)
-    folder = place.folder
-    place.program.kill()
-    program = folder / "killing.py"
-    program.write_text(KILLING.format(point=point))
-    place.program.start(str(program))
+    place = making(4, KILLING.format(point=point))
     assert [place.ask(who) for who in (0, 1)] == [(200, "")] * 2
-    back_up(place.store, folder / "copy.db")
+    back_up(place.store, place.folder / "copy.db")
     assert place.ask(2) is None
     assert place.program.program.wait(60) == -9
     assert place.counts() == POINTS[point]

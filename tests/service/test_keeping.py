@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 import pytest
@@ -223,67 +224,64 @@ def test_old_results_and_replays_are_forgotten(tmp_path: Path, stores: dict[str,
     asyncio.run(walk())
 
 
+class Apart(NamedTuple):
+    """Running servers, of which the shuffler answers its operators at an address of their own."""
+
+    programs: Programs
+    inside: str
+    """The operators' URL."""
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+    inside = f"127.0.0.1:{free_port()}"
+    programs = Programs(Trio(tmp_path_factory.mktemp("apart"), operators_listen=inside))
+    with programs.both():
+        wait_ready(f"http://{inside}")
+        yield Apart(programs, f"http://{inside}")
+
+
 def test_commands_of_the_operator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    apart: Apart, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", OPERATOR)
-    trio = Trio(tmp_path)
-    task = trio.task("dark mode", cell="bounded")
-    programs = Programs(trio)
-    with programs.both() as (shuffler, _):
-        programs.register(task)
-        words = ["--server", shuffler, "--task", task.id.hex()]
-        assert main(["task", "list", "--server", shuffler]) == 0
-        shown = capsys.readouterr().out
-        assert "dark mode" in shown and "open" in shown
-        assert main(["task", "archive", *words]) == 2
-        assert "still takes reports" in capsys.readouterr().err
-        assert main(["task", "archive", *words, "--discard"]) == 0
-        assert main(["task", "delete", *words]) == 0
-        capsys.readouterr()
-        assert main(["task", "list", "--server", shuffler, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out) == []
-        assert main(["task", "delete", "--server", shuffler, "--task", "7"]) == 2
-        assert "64 hexadecimal digits" in capsys.readouterr().err
+    task = apart.programs.trio.task("dark mode", cell="bounded")
+    apart.programs.register(task)
+    words = ["--server", apart.inside, "--task", task.id.hex()]
+    assert main(["task", "list", *words[:2]]) == 0
+    shown = capsys.readouterr().out
+    assert "dark mode" in shown and "open" in shown
+    assert main(["task", "archive", *words]) == 2
+    assert "still takes reports" in capsys.readouterr().err
+    assert main(["task", "archive", *words, "--discard"]) == 0
+    assert main(["task", "delete", *words]) == 0
+    capsys.readouterr()
+    assert main(["task", "list", *words[:2], "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert task.id.hex() not in [one["task"] for one in listed]
+    assert main(["task", "delete", *words[:2], "--task", "7"]) == 2
+    assert "64 hexadecimal digits" in capsys.readouterr().err
 
 
-def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
-    inside = free_port()
-    trio = Trio(tmp_path, operators_listen=f"127.0.0.1:{inside}")
-    programs = Programs(trio)
-    private = ("/", "/page.js", "/status", "/metrics", "/tasks")
-    with programs.both() as (shuffler, analyzer):
-        wait_ready(f"http://127.0.0.1:{inside}")
-        task = trio.task(cell="bounded")
-        programs.register(task)  # the collector uses the public one
-        for path in private:
-            assert (
-                httpx2.get(f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60).status_code
-                == 404
-            )
-            found = httpx2.get(
-                f"http://127.0.0.1:{inside}{path}", headers=bearing(OPERATOR), timeout=60
-            )
-            assert found.status_code == 200, path
-            assert httpx2.get(f"{analyzer}{path}", timeout=60).status_code in (
-                200,
-                401,
-            )  # not apart there
+def test_operators_have_a_port_of_their_own(apart: Apart) -> None:
+    shuffler, analyzer = (apart.programs.urls[role] for role in ("shuffler", "analyzer"))
+    task = apart.programs.trio.task(cell="bounded")
+    apart.programs.register(task)  # the collector uses the public one
+    with httpx2.Client(headers=bearing(OPERATOR), timeout=60) as web:
+        for path in ("/", "/page.js", "/status", "/metrics", "/tasks"):
+            assert web.get(f"{shuffler}{path}").status_code == 404
+            assert web.get(f"{apart.inside}{path}").status_code == 200, path
+            found = web.get(f"{analyzer}{path}", headers=bearing(ANALYZER_OPERATOR))
+            assert found.status_code == 200  # not apart there
         for method, path in (
             ("POST", "/tokens"),
             ("POST", f"/tasks/{task.id.hex()}/archive"),
             ("DELETE", f"/tasks/{task.id.hex()}"),
         ):
-            refused = httpx2.request(
-                method, f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60
-            )
-            assert refused.status_code in (404, 405), path
+            assert web.request(method, f"{shuffler}{path}").status_code in (404, 405), path
         for path in ("/livez", "/readyz", f"/tasks/{task.id.hex()}"):
-            assert httpx2.get(f"{shuffler}{path}", timeout=60).status_code == 200
-        hashes = {"sha256": ["0" * 64]}
-        enrolled = httpx2.post(
-            f"http://127.0.0.1:{inside}/tokens", json=hashes, headers=bearing(OPERATOR), timeout=60
-        )
+            assert web.get(f"{shuffler}{path}").status_code == 200
+        enrolled = web.post(f"{apart.inside}/tokens", json={"sha256": ["0" * 64]})
         assert enrolled.status_code == 201
 
 

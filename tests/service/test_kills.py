@@ -25,6 +25,7 @@ from service_programs import Programs
 from service_states import keep_tallies, stored_tallies
 from service_trio import DELIVERY, OPERATOR, Trio, bearing, known_report
 
+from shuffledp.service.client.collector import ask, call
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.tasks.task import Task
@@ -58,7 +59,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         kills = asyncio.run(_storm(programs, sending))
         assert kills == KILLS
         programs.results(task, REPORTS // BATCH)
-        status = httpx2.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
+        status = ask(shuffler, "/status", OPERATOR)["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
     tallies = asyncio.run(stored_tallies(stores["analyzer"])).values()
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
@@ -113,8 +114,7 @@ def test_three_replicas_lose_and_double_nothing(tmp_path: Path, crashing: str) -
         print(f"{dict(programs.troubles)}, {len(made)} reports, {2 * BATCHES + len(short)} batches")
         for url in programs.replica_urls:
             wait_ready(url, 240)  # the last trouble may have been a crash
-            asked = httpx2.get(f"{url}/status", headers=bearing(OPERATOR), timeout=60)
-            status = asked.json()["tasks"]
+            status = ask(url, "/status", OPERATOR)["tasks"]
             assert [(one["have"], one["state"], one["reason"]) for one in status] == [
                 (0, "open", "")
             ] * len(tasks)
@@ -140,8 +140,7 @@ def _check_hung_replica(programs: Replicated, store: str) -> None:
     it holds no lock."""
 
     def metric(at: int, name: str) -> float:
-        url = f"{programs.replica_urls[at]}/metrics"
-        text = httpx2.get(url, headers=bearing(OPERATOR), timeout=60).text
+        text = call("GET", f"{programs.replica_urls[at]}/metrics", OPERATOR).text
         found = next(line for line in text.splitlines() if line.startswith(f"{name} "))
         return float(found.split()[-1])
 
@@ -201,8 +200,9 @@ class Replicated(Programs):
                 [
                     sys.executable,
                     "-m",
-                    "shuffledp.service",
+                    "shuffledp.cli.main",
                     "shuffler",
+                    "serve",
                     "--config",
                     str(self._configs[at]),
                 ],

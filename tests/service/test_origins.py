@@ -198,7 +198,7 @@ def test_every_origin_may_be_allowed_and_wrong_ones_are_refused(tmp_path: Path) 
 def test_refusals_below_the_application_say_so_too(tmp_path: Path) -> None:
     """A request whose head is too long is answered by the connection itself."""
     trio = Trio(tmp_path, allow_origins=(PAGE,))
-    with Programs(trio).both() as (shuffler, _):
+    with Programs(trio).alone("shuffler") as shuffler:
         for origin, allowed in ((PAGE, True), (STRANGER, False)):
             with connect(shuffler) as connection:
                 long = b"x: " + b"y" * 17_000

@@ -20,7 +20,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.errors import ConfigError, Refused, Unreachable
-from shuffledp.service.http.config import load_config, place
+from shuffledp.service.http.config import host_and_port, load_config
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.tasks.log import TaskProof
@@ -216,7 +216,7 @@ def test_the_relay_drains_before_it_ends(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{(port := free_port())}"
     config = tmp_path / "relay.toml"
     config.write_text(f'[relay]\nlisten = "127.0.0.1:{port}"\ndrain_seconds = 2\n')
-    words = [sys.executable, "-m", "shuffledp.service", "relay", "--config", str(config)]
+    words = [sys.executable, "-m", "shuffledp.cli.main", "relay", "serve", "--config", str(config)]
     relay = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     try:
         wait_ready(url)
@@ -234,7 +234,7 @@ def test_the_relay_drains_before_it_ends(tmp_path: Path) -> None:
 def test_the_relay_refuses_settings_that_it_does_not_use(tmp_path: Path) -> None:
     config = tmp_path / "relay.toml"
     config.write_text('[relay]\nlisten = "127.0.0.1:8804"\n')
-    assert place(load_config(config, RelayConfig).listen)[1] == 8804
+    assert host_and_port(load_config(config, RelayConfig).listen)[1] == 8804
     for setting in ('operators_listen = "127.0.0.1:8814"', 'store = "sqlite:store.db"'):
         config.write_text(f"[relay]\n{setting}\n")
         with pytest.raises(ConfigError, match=r"\[relay\] has no setting"):

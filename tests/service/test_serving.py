@@ -7,17 +7,15 @@ import json
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 
 import httpx2
-from raw_sockets import connect
+from raw_sockets import connect, wait_for
 from service_programs import Programs
 from service_states import settled
 from service_trio import ANALYZER_OPERATOR, COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
 
 from shuffledp.service.client.sending import Client
-from shuffledp.service.demo import wait_ready
 from shuffledp.tasks.reports import encrypt_report
 
 
@@ -26,19 +24,13 @@ def test_sigterm_drains_then_ends(tmp_path: Path) -> None:
     trio = Trio(tmp_path)
     programs = Programs(trio)
     programs.config.write_text(programs.toml().replace("drain_seconds = 0", "drain_seconds = 2"))
-    url = programs.urls["shuffler"]
-    programs.start("shuffler")
-    try:
-        wait_ready(url)
-        assert httpx2.get(f"{url}/livez").text == "alive\n"
+    with programs.alone("shuffler") as url, httpx2.Client(base_url=url) as web:
+        assert web.get("/livez").text == "alive\n"
         programs.running["shuffler"].send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        ready = httpx2.get(f"{url}/readyz")
-        assert ready.status_code == 503 and ready.json()["retry_after"] == 5
-        assert httpx2.get(f"{url}/livez").status_code == 200
+        assert wait_for(lambda: web.get("/readyz").status_code == 503)
+        assert web.get("/readyz").json()["retry_after"] == 5
+        assert web.get("/livez").status_code == 200
         assert programs.running["shuffler"].wait(15) in (0, -signal.SIGTERM)
-    finally:
-        programs.stop()
     events = [json.loads(line)["event"] for line in programs_log(tmp_path)]
     assert events[:2] == ["signing key made", "started"] and events[-1] == "stopped"
 
@@ -91,7 +83,7 @@ def test_an_offer_of_another_protocol_is_declined(tmp_path: Path) -> None:
     get = b"GET /livez HTTP/1.1\r\nhost: s\r\n" + offer + b"\r\n"
     post = b"POST /tokens HTTP/1.1\r\nhost: s\r\ncontent-length: 2\r\n%s\r\n{}"
     plain = get.replace(offer, b"")
-    with Programs(Trio(tmp_path)).both() as (shuffler, _):
+    with Programs(Trio(tmp_path)).alone("shuffler") as shuffler:
         with connect(shuffler) as client:
             for request, left in ((plain, False), (plain, False), (get, True)):
                 client.sendall(request)

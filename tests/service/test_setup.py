@@ -145,6 +145,8 @@ def test_another_introduction_is_refused_later(tmp_path: Path) -> None:
         ({"url": ""}, "public URL is missing"),
         ({"roles": ("collector",)}, "has no server"),
         ({"budget": "0"}, "budget"),
+        ({"listen": "nonsense"}, "--listen must be host:port"),
+        ({"store": "mysql://x"}, "--store must be"),
     ],
 )
 def test_roles_that_do_not_go_together_are_refused(
@@ -180,6 +182,10 @@ def test_a_malformed_introduction_is_refused(tmp_path: Path, change: Any) -> Non
 def test_the_commands_say_what_to_do_next(tmp_path: Path, capsys: Any) -> None:
     folder = str(tmp_path / "mixing")
     said = ["--role", "shuffler", "--name", "Example", "--url", URLS["shuffler"]]
+    for wrong in ([*said[:-1], "mixing.example:8801"], [*said, "--name", "two\nlines"]):
+        assert main(["init", folder, *wrong]) == 2
+        assert re.match(r"--(url|name) must be [^;]*\.\n$", capsys.readouterr().err)
+        assert not (tmp_path / "mixing").exists()
     assert main(["init", folder, *said]) == 0
     assert "introduction.json to the other organisations" in capsys.readouterr().out
     assert main(["init", folder, *said]) == 2

@@ -13,6 +13,7 @@ from service_deliveries import stored_tallies
 from service_programs import Programs
 from service_trio import OPERATOR, USERS, Trio, bearing, known_report
 
+from shuffledp.service.client.collector import ask
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.store.database import Database, Transaction, Work
@@ -110,7 +111,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
         programs.kill("shuffler")
         programs.start("shuffler")
         wait_ready(url)
-        status = httpx2.get(f"{url}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
+        status = ask(url, "/status", OPERATOR)["tasks"][0]
         assert status["have"] == codes.count(201)
         with httpx2.Client() as client:
             again = [

@@ -13,13 +13,13 @@ import httpx2
 import pytest
 from logged_tasks import KEYS
 from service_programs import Programs
-from service_trio import COLLECTOR, TRUSTING, Trio, as_collector, bearing
+from service_trio import COLLECTOR, MADE, TRUSTING, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
 from shuffledp.service.client import task_log
 from shuffledp.service.client.collector import register_everywhere, signature_headers
 from shuffledp.service.client.sending import AsyncClient
-from shuffledp.service.client.task_log import Log
+from shuffledp.service.client.task_log import Log, same_questions
 from shuffledp.service.errors import ConfigError, Refused
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.log import Head, TaskProof, log_entry, read_path
@@ -367,3 +367,21 @@ def test_a_log_that_hides_or_changes_entries_is_found_out(
             read(head, wrong)
     with pytest.raises(ProofError):
         read(head | {"size": 2}, entries)
+
+
+def test_tasks_that_ask_the_same_at_the_same_time_are_found(tmp_path: Path) -> None:
+    trio, day = Trio(tmp_path), 86_400
+
+    def task(question: str, first: int, last: int) -> Task:
+        begin, end = (int(MADE) + days * day for days in (first, last))
+        return trio.task(question, question=question, not_before=begin, expires=end)
+
+    tasks = [
+        task("bikes?", 0, 2),
+        task("tea?", 0, 2),
+        None,
+        task("bikes?", 1, 3),
+        task("bikes?", 2, 4),
+        task("bikes?", 5, 6),
+    ]
+    assert same_questions(tasks) == {0: [3], 3: [0, 4], 4: [3]}

@@ -30,10 +30,10 @@ def running(trio: Trio, workers: int) -> Iterator[Programs]:
     programs = Programs(trio)
     try:
         programs.start("analyzer")
-        words = ["shuffler", "--config", str(programs.config), "--workers", str(workers)]
+        words = ["shuffler", "serve", "--config", str(programs.config), "--workers", str(workers)]
         with open(trio.folder / "shuffler.log", "ab") as log:
             programs.running["shuffler"] = subprocess.Popen(
-                [sys.executable, "-m", "shuffledp.service", *words], stderr=log
+                [sys.executable, "-m", "shuffledp.cli.main", *words], stderr=log
             )
         for url in programs.urls.values():
             wait_ready(url, 120)

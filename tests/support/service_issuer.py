@@ -32,7 +32,7 @@ from shuffledp.tasks.tokens import (
 )
 
 ISSUER_URL = "http://127.0.0.1:8803"
-COMMAND = ("-m", "shuffledp.service")
+COMMAND = ("-m", "shuffledp.cli.main")
 
 
 class ByHost(httpx2.AsyncBaseTransport):
@@ -164,7 +164,8 @@ class IssuerProgram:
 
     def start(self, *program: str) -> None:
         """Starts the issuer, or a program that takes the same words."""
-        words = [sys.executable, *(program or COMMAND), "issuer", "--config", str(self.config)]
+        words = [sys.executable, *(program or COMMAND), "issuer", "serve"]
+        words += ["--config", str(self.config)]
         with open(self.folder / "issuer.log", "ab") as log:
             self.program = subprocess.Popen(words, stderr=log)
         wait_ready(self.url, 60)

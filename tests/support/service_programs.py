@@ -8,14 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import httpx2
-from service_trio import OPERATOR, Trio, as_collector, bearing, sha
+from logged_tasks import KEYS
+from service_trio import COLLECTOR, OPERATOR, Trio
 
+from shuffledp.service.client.collector import enrol, register, results
 from shuffledp.service.demo import free_port, wait_ready
-from shuffledp.service.tokens import EACH_PREFIX, new_token
+from shuffledp.service.tokens import EACH_PREFIX
 from shuffledp.tasks.task import Task
 
 
@@ -49,7 +50,15 @@ class Programs:
         """Starts a server; `before` runs in the new program first."""
         with open(self.trio.folder / f"{role}.log", "ab") as log:
             self.running[role] = subprocess.Popen(
-                [sys.executable, "-m", "shuffledp.service", role, "--config", str(self.config)],
+                [
+                    sys.executable,
+                    "-m",
+                    "shuffledp.cli.main",
+                    role,
+                    "serve",
+                    "--config",
+                    str(self.config),
+                ],
                 stderr=log,
                 preexec_fn=before,  # noqa: PLW1509
             )
@@ -63,6 +72,16 @@ class Programs:
             for url in self.urls.values():
                 wait_ready(url)
             yield self.urls["shuffler"], self.urls["analyzer"]
+        finally:
+            self.stop()
+
+    @contextlib.contextmanager
+    def alone(self, role: str) -> Iterator[str]:
+        """The URL of one server while it is running and ready."""
+        try:
+            self.start(role)
+            wait_ready(self.urls[role])
+            yield self.urls[role]
         finally:
             self.stop()
 
@@ -85,34 +104,22 @@ class Programs:
     def register(self, task: Task, *roles: str) -> None:
         """Registers a task at these servers, at both if none is named."""
         for role in roles or ("analyzer", "shuffler"):
-            httpx2.put(
-                f"{self.urls[role]}/tasks/{task.id.hex()}",
-                content=task.canonical(),
-                headers=as_collector(task.id),
-                timeout=60,
-            ).raise_for_status()
+            register(task, self.urls[role], COLLECTOR, KEYS["collector"])
 
     def enrol(self, count: int, prefix: str = EACH_PREFIX) -> list[str]:
         """Fresh tokens, enrolled at the shuffler, where its operators are answered."""
-        tokens = [new_token(prefix) for _ in range(count)]
         inside = self.trio.shuffler_config.operators_listen
-        httpx2.post(
-            f"{f'http://{inside}' if inside else self.urls['shuffler']}/tokens",
-            json={"sha256": [sha(token) for token in tokens]},
-            headers=bearing(OPERATOR),
-            timeout=60,
-        ).raise_for_status()
-        return tokens
+        return enrol(
+            f"http://{inside}" if inside else self.urls["shuffler"], OPERATOR, count, prefix
+        )
 
     def results(self, task: Task, count: int = 1, seconds: float = 60) -> list[dict[str, Any]]:
         """The published results of a task, after there are so many."""
         end = time.monotonic() + seconds
-        found: list[dict[str, Any]] = []
-        with httpx2.Client(timeout=60) as client:  # one: each reads the trust store
-            while time.monotonic() < end:
-                answer = client.get(f"{self.urls['analyzer']}/tasks/{task.id.hex()}/results")
-                found = answer.json()["results"]
-                if len(found) >= count:
-                    return found
-                time.sleep(0.1)
+        found: Sequence[dict[str, Any]] = []
+        while time.monotonic() < end:
+            found = results(self.urls["analyzer"], task.id.hex())
+            if len(found) >= count:
+                return list(found)
+            time.sleep(0.1)
         raise AssertionError(f"{len(found)} of {count} results")

@@ -8,7 +8,6 @@ from shuffledp.cli.output import Commands, add_command, emit, file_only
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `backup` and `restore`."""
     backup = add_command(
         commands,
         "backup",
@@ -34,32 +33,24 @@ def add_to(commands: Commands) -> None:
 
 
 def run_backup(args: argparse.Namespace) -> None:
-    """Writes a backup."""
     from shuffledp.service.store.backups import back_up
 
     size = back_up(args.store, file_only(args.output))
     emit(
         args,
         {"file": args.output, "bytes": size},
-        lambda out: out.print(
-            f"{args.output} holds the store ({size:,} bytes). It does not include the keys of a "
-            "shuffler's reports: never restore older ones.",
-            markup=False,
-        ),
+        f"{args.output} holds the store ({size:,} bytes). It does not include the keys of a "
+        "shuffler's reports: never restore older ones.",
     )
 
 
 def run_restore(args: argparse.Namespace) -> None:
-    """Restores a backup."""
     from shuffledp.service.store.backups import restore
 
     restore(args.backup, args.store)
     emit(
         args,
         {"store": args.store},
-        lambda out: out.print(
-            f"{args.store} is restored; start the server. Leave its other folders unchanged: they "
-            "record what has happened since the backup.",
-            markup=False,
-        ),
+        f"{args.store} is restored; start the server. Leave its other folders unchanged: they "
+        "record what has happened since the backup.",
     )

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, file_only, write_output
+from shuffledp.cli.output import Commands, Facts, add_command, emit, file_only, write_output
 from shuffledp.numbers.exact import checked_confidence, counted
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `shuffle-batch` and `open-batch`."""
     shuffle = add_command(
         commands,
         "shuffle-batch",
@@ -84,14 +83,12 @@ def run_shuffle(args: argparse.Namespace) -> None:
     emit(
         args,
         done,
-        lambda out: out.print(
-            facts(
-                f"{counted(done['messages'], 'message')} in {done['order']} order: {args.output}",
-                [
-                    (field, str(done[field]))
-                    for field in ("batch", "reports", "copies_dropped", "sha256")
-                ],
-            )
+        Facts(
+            f"{counted(done['messages'], 'message')} in {done['order']} order: {args.output}",
+            [
+                (field, str(done[field]))
+                for field in ("batch", "reports", "copies_dropped", "sha256")
+            ],
         ),
     )
 
@@ -129,7 +126,7 @@ def run_open(args: argparse.Namespace) -> None:
         args,
         json.dumps(done, indent=2, ensure_ascii=False) + "\n",
         done,
-        lambda out: out.print(facts(title, [*rows, ("dropped", dropped)])),
+        Facts(title, [*rows, ("dropped", dropped)]),
     )
 
 

@@ -25,7 +25,6 @@ DEFAULT_BUCKETS = "16"
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `compare` to the commands."""
     parser = add_command(
         commands,
         "compare",

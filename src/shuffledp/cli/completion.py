@@ -12,7 +12,6 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `completion`."""
     parser = add_command(
         commands,
         "completion",
@@ -28,7 +27,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the script."""
     import shtab
 
     from shuffledp.cli.main import parser

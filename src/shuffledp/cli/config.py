@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
+from shuffledp.cli.output import Commands, Facts, add_command, add_group, emit
+
+if TYPE_CHECKING:
+    from shuffledp.service.http.config import ServerConfig
+
+PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|([?&]password=)[^&]*")
+"""A password in the URL of a store, and what is before it."""
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `config`."""
     actions = add_group(commands, "config", "check a server's configuration")
     check = add_command(
         actions,
@@ -24,18 +31,20 @@ def add_to(commands: Commands) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
-    from shuffledp.service.checking import check_config
-    from shuffledp.service.errors import ConfigError
-    from shuffledp.service.http.config import read_config
-    from shuffledp.service.roles import ROLE_CONFIGS
+    from shuffledp.service.checking import checked_config
 
-    config = read_config(args.config, ROLE_CONFIGS[args.role])
-    found = check_config(config, args.config)
-    if found:
-        raise ConfigError("\n".join(found))
-    shown = {
-        name: "(set)" if "token" in name and not name.endswith("sha256") else value
-        for name, value in asdict(config).items()
-    }
+    config = checked_config(args.role, args.config)
+    shown = without_secrets(config)
     rows = [(name, str(value)) for name, value in shown.items()]
-    emit(args, shown, lambda out: out.print(facts(f"The {args.role} can start", rows)))
+    emit(args, shown, Facts(f"The {args.role} can start", rows))
+
+
+def without_secrets(config: ServerConfig) -> dict[str, Any]:
+    """All settings, with tokens and the passwords in URLs replaced by "(set)"."""
+    shown = asdict(config)
+    for name, value in shown.items():
+        if value and name.endswith("_token"):
+            shown[name] = "(set)"
+        elif isinstance(value, str):
+            shown[name] = PASSWORD.sub(r"\1\2(set)", value)
+    return shown

@@ -6,13 +6,12 @@ import argparse
 import signal
 from types import FrameType
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, note
+from shuffledp.cli.output import Commands, Facts, add_command, emit, note
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import percent, whole
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `demo`."""
     parser = add_command(
         commands,
         "demo",
@@ -29,32 +28,30 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--relay", action="store_true", help="with a relay: the shuffler sees no addresses"
     )
-    parser.add_argument(
-        "--browser", action="store_true", help="serve a survey page to answer in a browser"
+    parser.add_argument("--keep", action="store_true", help="keep databases and logs")
+    page = parser.add_argument_group(
+        "survey page to answer in a browser (served with any of these)"
     )
-    parser.add_argument(
-        "--browsers", default="1", metavar="N", help="number of answers from the page (1)"
-    )
-    parser.add_argument("--port", default="0", help="port of the survey page (default: a free one)")
-    parser.add_argument(
-        "--question", metavar="TEXT", help="the yes-or-no question on the survey page"
-    )
-    parser.add_argument(
+    page.add_argument("--browser", action="store_true", help="serve the page")
+    page.add_argument("--browsers", metavar="N", help="number of answers from the page (1)")
+    page.add_argument("--port", metavar="P", help="port of the page (default: a free one)")
+    page.add_argument("--question", metavar="TEXT", help="the yes-or-no question on the page")
+    page.add_argument(
         "--allow-origin",
         action="append",
         default=[],
         metavar="ORIGIN",
         help="let pages of another site answer too, for example http://localhost:5173; repeat it "
-        "for each (serves the survey page)",
+        "for each",
     )
-    parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
 
 def run(args: argparse.Namespace) -> None:
     """Runs the demo; SIGTERM ends it, and its servers with it."""
     before = signal.signal(signal.SIGTERM, _end)
     try:
-        run_page(args) if args.browser or args.allow_origin else run_users(args)
+        page = (args.browsers, args.port, args.question, args.allow_origin)
+        run_page(args) if args.browser or any(page) else run_users(args)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -64,27 +61,24 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def run_users(args: argparse.Namespace) -> None:
-    """Runs the servers with simulated users."""
     from shuffledp.service.demo import run_demo
 
-    users = whole(args.users, "users", least=2, most=100_000)
+    users = whole(args.users, "--users", least=2, most=100_000)
     found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep, _more(args))
     result = found["result"]
     low, high = result["interval"]
     emit(
         args,
         found,
-        lambda out: out.print(
-            facts(
-                "How many of the simulated users say yes",
-                [
-                    ("estimate", f"{result['clipped']:,.1f} of {users:,} users"),
-                    (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
-                    ("truth", f"{found['truth']:,} (only this demo knows it)"),
-                    ("privacy", f"ε = {float(result['epsilon']):g}, pure, certified"),
-                    *_anomaly(args, found["anomaly"]),
-                ],
-            )
+        Facts(
+            "How many of the simulated users say yes",
+            [
+                ("estimate", f"{result['clipped']:,.1f} of {users:,} users"),
+                (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
+                ("truth", f"{found['truth']:,} (only this demo knows it)"),
+                ("privacy", f"ε = {float(result['epsilon']):g}, pure, certified"),
+                *_anomaly(args, found["anomaly"]),
+            ],
         ),
     )
 
@@ -99,13 +93,13 @@ def run_page(args: argparse.Namespace) -> None:
     """Serves the survey page until it is interrupted."""
     from shuffledp.service.survey import MOST_BROWSERS, QUESTION, run_survey
 
-    users = whole(args.users, "users", least=2, most=100_000)
+    users = whole(args.users, "--users", least=2, most=100_000)
     run_survey(
         users,
         args.epsilon,
         lambda line: note(args, line),
-        browsers=whole(args.browsers, "browsers", most=min(MOST_BROWSERS, users - 1)),
-        port=whole(args.port, "port", least=0, most=65_535),
+        browsers=whole(args.browsers or 1, "--browsers", most=min(MOST_BROWSERS, users - 1)),
+        port=whole(args.port or 0, "--port", least=0, most=65_535),
         question=args.question or QUESTION,
         keep=args.keep,
         more=_more(args),

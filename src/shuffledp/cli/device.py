@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import (
     Commands,
+    Facts,
     add_command,
     add_group,
     confirm,
     emit,
-    facts,
     write_output,
 )
 from shuffledp.cli.send import add_policy, given_policy
@@ -33,55 +33,66 @@ EXPORT_FORMAT = "shuffledp device history 1"
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `device` with its actions."""
     actions = add_group(commands, "device", "what this device agrees to, and what it has sent")
-    policy = add_command(
-        actions,
-        "policy",
-        run_policy,
-        "print a policy, to edit and use",
-        examples=["device policy --least-users 1000 > policy.json"],
-        needs=["client"],
-    )
-    add_policy(policy)
-    shown = add_command(
-        actions,
-        "show",
-        run_show,
-        "the ε spent so far, and the keys on record",
-        examples=["device show", "device show --outbox outbox --json"],
-        needs=["client"],
-    )
-    add_policy(shown)
-    anew = add_command(
-        actions,
-        "begin-anew",
-        run_begin_anew,
-        "start an empty record after the old one was lost",
-        examples=["device begin-anew"],
-        needs=["client"],
-    )
-    token = add_command(
-        actions,
-        "token",
-        run_token,
-        "get the one-time token of a task long before you send",
-        examples=["device token --task task.json --token-file token.txt"],
-        needs=["client"],
-    )
+    made = {
+        name: add_command(actions, name, run, summary, examples=examples, needs=["client"])
+        for name, run, summary, *examples in (
+            (
+                "policy",
+                run_policy,
+                "print a policy, to edit and use",
+                "device policy --least-users 1000 > policy.json",
+            ),
+            (
+                "show",
+                run_show,
+                "the ε spent so far, and the keys on record",
+                "device show",
+                "device show --outbox outbox --json",
+            ),
+            (
+                "begin-anew",
+                run_begin_anew,
+                "start an empty record after the old one was lost",
+                "device begin-anew",
+            ),
+            (
+                "token",
+                run_token,
+                "get the one-time token of a task long before you send",
+                "device token --task task.json --token-file token.txt",
+            ),
+            (
+                "enrol",
+                run_enrol,
+                "enrol this device at an issuer by giving evidence",
+                "device enrol --issuer https://issuer.example --evidence-file e --output token.txt",
+            ),
+            (
+                "history",
+                run_history,
+                "what this device has sent: when, for which question, at what ε, to whom",
+                "device history",
+                "device history --json",
+            ),
+            (
+                "export",
+                run_export,
+                "everything that this device has on record, as JSON",
+                "device export --output mine.json",
+            ),
+            (
+                "wipe",
+                run_wipe,
+                "delete what reports were for; what they cost is kept",
+                "device wipe",
+                "device wipe --yes --keys",
+            ),
+        )
+    }
+    token, enrol, wipe = made["token"], made["enrol"], made["wipe"]
     token.add_argument("--task", required=True, metavar="FILE", help="the task file")
     add_token(token, "client")
-    add_policy(token)
-    enrol = add_command(
-        actions,
-        "enrol",
-        run_enrol,
-        "enrol this device at an issuer by giving evidence",
-        examples=[
-            "device enrol --issuer https://issuer.example --evidence-file e --output token.txt"
-        ],
-        needs=["client"],
-    )
     enrol.add_argument("--issuer", required=True, metavar="URL", help="its URL")
     enrol.add_argument(
         "--evidence-file",
@@ -90,49 +101,18 @@ def add_to(commands: Commands) -> None:
         help="the evidence that the issuer's operator asks for",
     )
     enrol.add_argument("--output", required=True, metavar="FILE", help="file for the token, or -")
-    history, wipe = _add_history(actions)
-    for one in (shown, anew, token, *history, wipe):
-        one.add_argument(
+    made["export"].add_argument("--output", required=True, metavar="FILE", help="the file, or -")
+    wipe.add_argument("--yes", action="store_true", help="do not ask")
+    wipe.add_argument("--keys", action="store_true", help="also forget the servers' keys")
+    for name in ("policy", "show", "token"):
+        add_policy(made[name])
+    for name in made.keys() - {"policy", "enrol"}:
+        made[name].add_argument(
             "--outbox", metavar="FOLDER", help="folder of the device (default: your data folder)"
         )
 
 
-def _add_history(
-    actions: Commands,
-) -> tuple[list[argparse.ArgumentParser], argparse.ArgumentParser]:
-    """Adds `history`, `export` and `wipe`."""
-    listed = add_command(
-        actions,
-        "history",
-        run_history,
-        "what this device has sent: when, for which question, at what ε, to whom",
-        examples=["device history", "device history --json"],
-        needs=["client"],
-    )
-    export = add_command(
-        actions,
-        "export",
-        run_export,
-        "everything that this device has on record, as JSON",
-        examples=["device export --output mine.json"],
-        needs=["client"],
-    )
-    export.add_argument("--output", required=True, metavar="FILE", help="the file, or -")
-    wipe = add_command(
-        actions,
-        "wipe",
-        run_wipe,
-        "delete what reports were for; what they cost is kept",
-        examples=["device wipe", "device wipe --yes --keys"],
-        needs=["client"],
-    )
-    wipe.add_argument("--yes", action="store_true", help="do not ask")
-    wipe.add_argument("--keys", action="store_true", help="also forget the servers' keys")
-    return [listed, export], wipe
-
-
 def run_history(args: argparse.Namespace) -> None:
-    """Lists the reports of this device."""
     rows = _device(args).history()
 
     def shown(out: Console) -> None:
@@ -156,7 +136,6 @@ def run_history(args: argparse.Namespace) -> None:
 
 
 def run_export(args: argparse.Namespace) -> None:
-    """Writes everything that this device remembers."""
     device = _device(args)
     data = {
         "format": EXPORT_FORMAT,
@@ -168,13 +147,12 @@ def run_export(args: argparse.Namespace) -> None:
         args,
         json.dumps(data, indent=2, ensure_ascii=False) + "\n",
         {"reports": len(data["reports"]), "file": args.output},
-        lambda out: out.print(f"What this device remembers is in {args.output}.", markup=False),
+        f"What this device remembers is in {args.output}.",
         secret=True,
     )
 
 
 def run_wipe(args: argparse.Namespace) -> None:
-    """Forgets what reports were for."""
     device = _device(args)
     if not args.yes:
         confirm(
@@ -220,12 +198,10 @@ def _to_whom(row: dict[str, Any]) -> str:
 
 
 def run_policy(args: argparse.Namespace) -> None:
-    """Prints the policy as JSON."""
     print(json.dumps(given_policy(args).to_dict(), indent=2))
 
 
 def run_show(args: argparse.Namespace) -> None:
-    """Shows what was spent and what is left."""
     from shuffledp.service.client.device import KEY_NAMES
 
     policy, device = given_policy(args), _device(args)
@@ -248,11 +224,10 @@ def run_show(args: argparse.Namespace) -> None:
             for name, key in known.items()
         ),
     ]
-    emit(args, data, lambda out: out.print(facts("This device", rows), markup=False))
+    emit(args, data, Facts("This device", rows))
 
 
 def run_token(args: argparse.Namespace) -> None:
-    """Gets the one-time token of a task."""
     from shuffledp.service.client.sending import Client
 
     task = read_task(args.task)
@@ -264,12 +239,11 @@ def run_token(args: argparse.Namespace) -> None:
     emit(
         args,
         {"task": task.id.hex(), "state": "token stored"},
-        lambda out: out.print("The token of this task is stored; `shuffledp send` uses it."),
+        "The token of this task is stored; `shuffledp send` uses it.",
     )
 
 
 def run_enrol(args: argparse.Namespace) -> None:
-    """Enrols this device by evidence."""
     from shuffledp.service.client.collector import enrol_by_evidence
 
     try:
@@ -283,20 +257,16 @@ def run_enrol(args: argparse.Namespace) -> None:
         args,
         token + "\n",
         {"file": args.output},
-        lambda out: out.print(f"This device is enrolled; its token is in {args.output}."),
+        f"This device is enrolled; its token is in {args.output}.",
         secret=True,
     )
 
 
 def run_begin_anew(args: argparse.Namespace) -> None:
-    """Begins an empty record."""
-    from shuffledp.service.client.device import Device
-    from shuffledp.service.client.sending import DEFAULT_OUTBOX
-
-    folder = Path(args.outbox or DEFAULT_OUTBOX)
-    Device(folder).begin_anew()
+    device = _device(args)
+    device.begin_anew()
     emit(
         args,
-        {"outbox": str(folder)},
-        lambda out: out.print("The device starts at 0; what it spent before is forgotten."),
+        {"outbox": str(device.folder)},
+        "The device starts at 0; what it spent before is forgotten.",
     )

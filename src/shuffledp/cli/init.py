@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit, note
+from shuffledp.cli.output import Commands, add_command, check_option, emit, note
 from shuffledp.cli.result import show
 from shuffledp.errors import ParameterError, ShuffleDPError
 
@@ -24,7 +24,6 @@ ROLES = ("shuffler", "analyzer", "issuer", "relay", "collector")
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `init`, `start` and `rehearse`."""
     _add_init(commands)
     _add_start(commands)
     rehearse = add_command(
@@ -109,12 +108,18 @@ def _add_start(commands: Commands) -> None:
 
 def run_init(args: argparse.Namespace) -> None:
     from shuffledp.service.setup.folder import Organisation
+    from shuffledp.tasks.task import OPERATOR
+    from shuffledp.tasks.tokens import SERVER_URL
 
+    url = args.url.rstrip("/")
+    check_option(OPERATOR, args.name, "--name")
+    if url:
+        check_option(SERVER_URL, url, "--url")
     organisation = Organisation(
         folder=Path(args.folder),
         name=args.name,
         roles=args.role,
-        url=args.url.rstrip("/"),
+        url=url,
         listen=args.listen,
         behind_proxy=args.behind_proxy,
         budget=args.budget,
@@ -150,6 +155,7 @@ def next_steps(organisation: Organisation, said: Introduction) -> list[str]:
 
 
 def run_start(args: argparse.Namespace) -> None:
+    from shuffledp.service.checking import checked_config
     from shuffledp.service.setup.folder import Folder
     from shuffledp.service.setup.introduction import Introduction
 
@@ -169,26 +175,14 @@ def run_start(args: argparse.Namespace) -> None:
         if args.rehearse:
             run_rehearse(args)
         return
-    _check(folder, folder.server)
-    if args.check:
-        emit(args, {"ready": True}, lambda out: out.print(f"The {folder.server} can start."))
-        return
-    _serve(args, folder, folder.server)
-
-
-def _check(folder: Folder, role: str) -> None:
-    """Raises `ConfigError` if the server could not start."""
-    from shuffledp.service.checking import check_config
-    from shuffledp.service.errors import ConfigError
-    from shuffledp.service.http.config import read_config
-    from shuffledp.service.roles import ROLE_CONFIGS
-
     os.environ |= folder.secrets("secrets.env")
     os.chdir(folder.path)  # settings name files relative to the folder
     folder.path = Path()
-    found = check_config(read_config("service.toml", ROLE_CONFIGS[role]), "service.toml")
-    if found:
-        raise ConfigError("\n".join(found))
+    checked_config(folder.server, "service.toml")
+    if args.check:
+        emit(args, {"ready": True}, f"The {folder.server} can start.")
+        return
+    _serve(args, folder, folder.server)
 
 
 def _serve(args: argparse.Namespace, folder: Folder, role: str) -> None:

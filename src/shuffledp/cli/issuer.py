@@ -11,6 +11,7 @@ from shuffledp.cli.output import Commands, add_command, add_group, read_key_text
 from shuffledp.cli.serve import add_serve
 from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import whole
 
 if TYPE_CHECKING:
     from shuffledp.tasks.task import Task
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `issuer`."""
     actions = add_group(commands, "issuer", "give every device one unlinkable token per task")
     add_serve(actions, "issuer")
     key = add_command(
@@ -58,7 +58,9 @@ def run_enrol(args: argparse.Namespace) -> None:
     from shuffledp.service.tokens import EACH_PREFIX
 
     token = given_token(args, "operator")
-    tokens = enrol(args.issuer, token, args.count, EACH_PREFIX, attested=args.attested)
+    tokens = enrol(
+        args.issuer, token, whole(args.count, "--count"), EACH_PREFIX, attested=args.attested
+    )
     write_tokens(args, tokens, "device")
 
 

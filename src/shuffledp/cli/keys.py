@@ -10,7 +10,6 @@ from shuffledp.cli.output import Commands, add_command, add_group, confirm, emit
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `keys` with its actions."""
     actions = add_group(commands, "keys", "the analyzer's keys, signing keys and tokens")
     for name, run, summary in (
         ("new", run_new, "create a key and print its public half"),
@@ -77,7 +76,7 @@ def run_signing(args: argparse.Namespace) -> None:
 
     new = not Path(args.file).exists()
     key = SigningKey.create(args.file) if new else SigningKey.load(args.file)
-    emit(args, {"public": key.public.hex(), "new": new}, lambda out: out.print(key.public.hex()))
+    emit(args, {"public": key.public.hex(), "new": new}, key.public.hex())
 
 
 def run_retire(args: argparse.Namespace) -> None:
@@ -87,7 +86,7 @@ def run_retire(args: argparse.Namespace) -> None:
     emit(
         args,
         {"key_id": key.key_id, "state": key.state},
-        lambda out: out.print(f"Key {key.key_id} is retired; its tasks take no more reports."),
+        f"Key {key.key_id} is retired; its tasks take no more reports.",
     )
 
 
@@ -105,7 +104,7 @@ def run_destroy(args: argparse.Namespace) -> None:
     emit(
         args,
         {"key_id": args.id, "state": "destroyed"},
-        lambda out: out.print(f"Key {args.id} is destroyed."),
+        f"Key {args.id} is destroyed.",
     )
 
 
@@ -114,4 +113,4 @@ def run_token(args: argparse.Namespace) -> None:
 
     token = new_token()
     data = {"token": token, "sha256": token_hash(token).hex()}
-    emit(args, data, lambda out: out.print(f"token   {token}\nsha256  {data['sha256']}"))
+    emit(args, data, f"token   {token}\nsha256  {data['sha256']}")

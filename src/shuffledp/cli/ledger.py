@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
+from shuffledp.cli.output import Commands, Facts, add_command, add_group, emit
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, decimals, percent, show, whole, written
 from shuffledp.release.ledger import Entry, Ledger
@@ -14,7 +14,6 @@ from shuffledp.tasks.results import ResultLine, result_lines
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands of `ledger`."""
     actions = add_group(commands, "ledger", "create, show or check a privacy budget")
     create = _add(actions, "create", run_create, "create a ledger", "budget.json --budget 3")
     create.add_argument("--budget", required=True, metavar="E", help="total ε")
@@ -58,7 +57,6 @@ def _add(
 
 
 def run_create(args: argparse.Namespace) -> None:
-    """Creates a ledger and shows it."""
     _show(args, Ledger.create(args.file, args.budget))
 
 
@@ -79,11 +77,10 @@ def run_verify(args: argparse.Namespace) -> None:
     rows = [("lines", counted(lines, "line")), ("head", head)]
     rows.append(("", "keep the head elsewhere; verify --head compares with it later"))
     title = f"Ledger {args.file}: no entry was edited or removed"
-    emit(args, {"lines": lines, "head": head}, lambda console: console.print(facts(title, rows)))
+    emit(args, {"lines": lines, "head": head}, Facts(title, rows))
 
 
 def run_raise(args: argparse.Namespace) -> None:
-    """Raises the budget of a ledger and shows it."""
     ledger = Ledger(args.file)
     ledger.raise_budget(args.budget)
     _show(args, ledger)
@@ -103,7 +100,7 @@ def _show(args: argparse.Namespace, ledger: Ledger) -> None:
     rows += [(f"{n}  {one.when}", _line(one)) for n, one in enumerate(entries, start=1)]
     if any(entry.result is not None for entry in entries):
         rows.append(("", "add --entry N to show a result again"))
-    emit(args, data, lambda console: console.print(facts(f"Ledger {args.file}", rows)))
+    emit(args, data, Facts(f"Ledger {args.file}", rows))
 
 
 def _line(entry: Entry) -> str:
@@ -143,4 +140,4 @@ def _show_entry(args: argparse.Namespace, entries: Sequence[Entry]) -> None:
     rows += [("users", f"{result['users']:,}"), ("released", entry.when)]
     rows += [("note", entry.note)] if entry.note else []
     title = f"{result['query']}, with {sure} intervals"
-    emit(args, dict(entry.result), lambda console: console.print(facts(title, rows)))
+    emit(args, dict(entry.result), Facts(title, rows))

@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib
 import logging
+import re
 import sys
 import time
 import traceback
@@ -14,7 +15,7 @@ from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any, NoReturn
 
-from shuffledp.cli.output import Commands, add_loudness, check_needs, speak_plainly
+from shuffledp.cli.output import Commands, add_loudness, check_needs, printable, speak_plainly
 from shuffledp.documents.json_text import is_text
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
@@ -86,9 +87,7 @@ class Parser(argparse.ArgumentParser):
             return super().format_help()
         summaries = {name: below.description for name, below in self._below.choices.items()}
         lines = [f"usage: {self.prog} [-h] [--version] COMMAND …", "", str(self.description), ""]
-        grouped = {name for names in self.groups.values() for name in names}
-        others = tuple(name for name in summaries if name not in grouped)
-        for title, names in {**self.groups, **({"others": others} if others else {})}.items():
+        for title, names in self.groups.items():
             lines.append(f"{title}:")
             for name in names:
                 lines += wrap(
@@ -101,33 +100,6 @@ class Parser(argparse.ArgumentParser):
         lines += [str(self.epilog), ""]
         return "\n".join(lines)
 
-
-COMMANDS = (
-    "plan",
-    "verify",
-    "query",
-    "compare",
-    "simulate",
-    "ledger",
-    "task",
-    "record",
-    "keys",
-    "send",
-    "serve",
-    "issuer",
-    "relay",
-    "result",
-    "init",
-    "config",
-    "backup",
-    "device",
-    "demo",
-    "studio",
-    "cluster",
-    "completion",
-    "version",
-)
-"""Modules next to this one, each with `add_to(commands)`."""
 
 GROUPS = {
     "without writing code": ("studio",),
@@ -162,8 +134,26 @@ GROUPS = {
 }
 """Every command, in the order and the groups of the help."""
 
+SHARED_MODULES = {
+    "query": GROUPS["ask a column"],
+    "init": ("init", "start", "rehearse"),
+    "serve": ("shuffler", "analyzer"),
+    "backup": ("backup", "restore"),
+    "cluster": GROUPS["work on a cluster"],
+}
+"""Modules with several commands. Any other command is in the module of its name."""
+MODULES = {name: name for names in GROUPS.values() for name in names} | {
+    name: module for module, names in SHARED_MODULES.items() for name in names
+}
+"""The module next to this one that adds each command, by `add_to(commands)`."""
+
 NO_MEMORY = (
     "Out of memory. Ask for less, or use a machine with more memory; `shuffledp ledger show` says "
+    "what a ledger was charged for."
+)
+
+STOPPED = (
+    "Interrupted. What was already sent, written or charged stays so; `shuffledp ledger show` says "
     "what a ledger was charged for."
 )
 
@@ -184,8 +174,9 @@ WRONG, REFUTED, INTERRUPTED = 2, 3, 130
 _LOGGER = logging.getLogger("shuffledp")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands, or of those in the same module as one of them: importing all
+    modules takes longer than most commands."""
     top = Parser(
         prog="shuffledp",
         description="Pure differential privacy in the shuffle model: plan, run, verify.",
@@ -195,7 +186,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"shuffledp {__version__}")
     add_loudness(top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    modules = dict.fromkeys(MODULES.values()) if command is None else [MODULES[command]]
+    for name in modules:
         importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
     return top
 
@@ -208,7 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not all(is_text(word) for word in words):
         print(NOT_TEXT, file=sys.stderr)
         return WRONG
-    args = parser().parse_args(words)
+    named = next((word for word in words if not word.startswith("-")), None)
+    args = parser(named if named in MODULES else None).parse_args(words)
     if not getattr(args, "verbose", False):
         return _run(args, verbose=False)
     out, level = logging.StreamHandler(sys.stderr), _LOGGER.level
@@ -232,7 +225,7 @@ def _run(args: argparse.Namespace, *, verbose: bool) -> int:
     except ShuffleDPError as error:
         if verbose:
             traceback.print_exc()
-        print(str(error), file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         return REFUTED if isinstance(error, PrivacyViolation | FalseClaim) else WRONG
     except MemoryError:
         print(NO_MEMORY, file=sys.stderr)
@@ -240,15 +233,18 @@ def _run(args: argparse.Namespace, *, verbose: bool) -> int:
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+        if error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            what = f"The output could not be written ({error.strerror}); free some space"
+        elif error.filename is not None:
+            what = f"{error.filename} cannot be used ({error.strerror}); check the path"
+        else:
             raise
-        print(
-            f"The output could not be written ({error.strerror}); free some space and try again.",
-            file=sys.stderr,
-        )
+        if verbose:
+            traceback.print_exc()
+        print(f"{what} and try again.", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
-        print("Interrupted; nothing was written.", file=sys.stderr)
+        print(STOPPED, file=sys.stderr)
         return INTERRUPTED
     return 0
 
@@ -259,8 +255,9 @@ def joined(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     for index in range(len(words) - 1, 0, -1):
         option, value = words[index - 1 : index + 1]
-        dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
-        if option == "--bounds" or dashed:
+        token = option == "--token" and value.startswith("-") and not value.startswith("--")
+        negative = option.startswith("--") and re.match("-[0-9.]", value)
+        if token or negative:
             words[index - 1 : index + 1] = [f"{option}={value}"]
     return words
 

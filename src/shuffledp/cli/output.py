@@ -7,23 +7,25 @@ import codecs
 import errno
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shuffledp.documents.files import check_writable, write_whole
-from shuffledp.documents.json_text import MOST_JSON_BYTES, read_json_file
+from shuffledp.documents.json_text import MOST_JSON_BYTES
 from shuffledp.documents.json_text import read_json as json_of
+from shuffledp.documents.schema import Schema
 from shuffledp.errors import ParameterError
 from shuffledp.extras import require
 from shuffledp.protocols.base import Progress
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 Needs = Sequence[str] | Callable[[argparse.Namespace], Sequence[str]]
 """The extras that a command needs, always or depending on its arguments."""
@@ -65,9 +67,10 @@ Commands = Any  # argparse's sub-parsers; their type has no public name
 
 def console(to_error: bool = False) -> Console:
     """Standard output (or error) as a rich console, 80 columns wide if it is not a terminal, with
-    colours on a terminal unless NO_COLOR is set. Brackets are printed unchanged: names chosen by
-    others are never markup."""
-    from rich.console import Console
+    colours on a terminal unless NO_COLOR is set. Names chosen by others are printed as they are:
+    neither brackets nor `:words:` mean anything, and control characters are replaced."""
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
     class PlainConsole(Console):
         """A console that lets the caller handle a closed pipe."""
@@ -75,10 +78,24 @@ def console(to_error: bool = False) -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "the reader has gone")
 
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else printable(text), style, control)
+
     stream = sys.stderr if to_error else sys.stdout
-    return PlainConsole(
-        file=stream, width=None if stream.isatty() else 80, highlight=False, markup=False
-    )
+    width = None if stream.isatty() else 80
+    return PlainConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+CONTROLLING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """A text without characters that could control a terminal; servers and files are not
+    trusted."""
+    return CONTROLLING.sub("\ufffd", text)
 
 
 def add_command(
@@ -153,8 +170,31 @@ def speak_plainly() -> None:
     warnings.formatwarning = lambda message, *_: f"{message}\n"
 
 
-def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -> None:
-    """Prints a result: `data` as JSON with --json, otherwise what `show` prints for people.
+class Facts(NamedTuple):
+    """Two columns, names and texts, below a title."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(show_header=False, box=None, padding=(0, 0, 0, 2))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for row in self.rows:
+            table.add_row(*row)
+        return Group(Text(self.title, style="italic"), table) if self.title else table
+
+
+Shown = str | Facts | Callable[["Console"], None]
+"""A result for people, or what prints it."""
+
+
+def emit(args: argparse.Namespace, data: Any, shown: Shown) -> None:
+    """Prints a result: `data` as JSON with --json, otherwise what is shown to people.
 
     Ensures: raises `OSError` if not all of it could be written.
     """
@@ -163,8 +203,10 @@ def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -
             encoding = (sys.stdout.encoding or "ascii").lower()
             ascii_only = not encoding.startswith("utf")
             print(json.dumps(data, indent=2, ensure_ascii=ascii_only))
+        elif callable(shown):
+            shown(console())
         else:
-            show(console())
+            console().print(shown)
 
 
 @contextmanager
@@ -186,20 +228,6 @@ def _give_up_output() -> None:
         os.close(nowhere)
     except (OSError, ValueError):
         pass  # not a file of the operating system
-
-
-def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """Two columns, names and texts, below a title."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, box=None, padding=(0, 0, 0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(Text(name), Text(value))  # never markup, whatever a label or a note contains
-    return Group(Text(title, style="italic"), table) if title else table
 
 
 @contextmanager
@@ -230,7 +258,7 @@ def is_quiet(args: argparse.Namespace) -> bool:
 def note(args: argparse.Namespace, line: str) -> None:
     """Prints a line of progress on standard error; silent with -q."""
     if not is_quiet(args):
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
 
 def confirm(question: str) -> None:
@@ -249,7 +277,7 @@ def write_output(
     args: argparse.Namespace,
     content: str | bytes,
     data: Any,
-    show: Callable[[Console], None],
+    shown: Shown,
     *,
     secret: bool = False,
 ) -> None:
@@ -262,14 +290,32 @@ def write_output(
         return
     if args.output is not None:
         write_whole(args.output, content, secret=secret)
-    emit(args, data, show)
+    emit(args, data, shown)
+
+
+def read_file(path: str | Path, most_bytes: int) -> bytes:
+    """The content of a file or of standard input (`-`), up to one byte beyond `most_bytes`."""
+    if str(path) == STANDARD:
+        return standard_input(most_bytes)
+    try:
+        with open(path, "rb") as file:
+            return file.read(most_bytes + 1)
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
 
 
 def read_json(path: str | Path) -> Any:
-    """The data in a JSON file or on standard input (`-`); refuses what cannot be read."""
-    if str(path) != STANDARD:
-        return read_json_file(path)
-    return json_of(standard_input(MOST_JSON_BYTES), "Standard input")
+    """The data in a JSON file or on standard input; refuses what cannot be read."""
+    name = "Standard input" if str(path) == STANDARD else str(path)
+    return json_of(read_file(path, MOST_JSON_BYTES), name)
+
+
+def check_option(schema: Schema, value: str, option: str) -> None:
+    """Raises `ParameterError` unless the value of an option is what a schema describes."""
+    try:
+        schema.check(value, option)
+    except ParameterError as error:  # its advice is for readers of a file
+        raise ParameterError(f"{str(error).partition(';')[0]}.") from None
 
 
 def read_key_text(path: str, name: str, printed_by: str) -> str:

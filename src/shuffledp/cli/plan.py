@@ -9,7 +9,7 @@ from dataclasses import MISSING
 from typing import Any
 
 from shuffledp.cells.search import BEST, CELL_CHOICES
-from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
+from shuffledp.cli.output import Commands, Facts, add_command, add_group, write_output
 from shuffledp.cli.query_arguments import add_arguments, as_phrase, given
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace, query: AnyQuery) -> None:
 
         fleet = fleet_for(plan)
         data["fleet"] = fleet.to_dict()
-        tables.append(facts(f"Fleet for {counted(fleet.users, 'user')}", fleet.rows()))
+        tables.append(Facts(f"Fleet for {counted(fleet.users, 'user')}", fleet.rows()))
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     verbose = getattr(args, "verbose", False)
     write_output(
@@ -149,4 +149,4 @@ def plan_table(plan: AnyPlan, *, verbose: bool = False) -> Any:
         rows.append(
             ("warning", f"a report of the service has at most {MOST_REPORT_SIZE:,} messages")
         )
-    return facts(f"Plan: {plan.protocol.query}", rows)
+    return Facts(f"Plan: {plan.protocol.query}", rows)

@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, query: AnyQuery) -> None:
 def _show(args: argparse.Namespace, result: Result) -> None:
     """Prints the result, and draws its picture last."""
     if args.protocol is not None:
-        emit(args, result.to_dict(), lambda console: console.print(str(result), markup=False))
+        emit(args, result.to_dict(), str(result))
     else:
         emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
     if args.plot:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import shuffledp
-from shuffledp.cli.output import facts, is_quiet
+from shuffledp.cli.output import Facts, is_quiet
 from shuffledp.numbers.exact import counted, percent, show, written
 from shuffledp.plans.text import protects
 from shuffledp.protocols.results import NEIGHBOURS, Estimate, Result
@@ -30,7 +30,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
         rows += _details(result)
     if result.about:
         rows.append(("note", result.about))
-    return Group(answer, facts("", rows))
+    return Group(answer, Facts("", rows))
 
 
 def _privacy(result: Result) -> str:

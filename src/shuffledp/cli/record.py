@@ -6,8 +6,9 @@ import argparse
 import json
 from typing import Any
 
-from shuffledp.cli.output import Commands, add_command, facts, read_json, write_output
-from shuffledp.cli.task import read_task
+from shuffledp.cli.output import Commands, Facts, add_command, read_file, write_output
+from shuffledp.documents.json_text import MOST_JSON_BYTES
+from shuffledp.documents.json_text import read_json as json_of
 from shuffledp.errors import ParameterError
 from shuffledp.plans.plan import Plan
 from shuffledp.tasks.deployment_record import (
@@ -17,6 +18,7 @@ from shuffledp.tasks.deployment_record import (
     record_of_plan,
     record_of_task,
 )
+from shuffledp.tasks.task import task_from_json
 
 STATED = {
     "intended-use": "what the result is for",
@@ -27,7 +29,6 @@ STATED = {
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `record`."""
     parser = add_command(
         commands,
         "record",
@@ -38,7 +39,9 @@ def add_to(commands: Commands) -> None:
             "record plan.json --json",
         ],
     )
-    parser.add_argument("file", metavar="FILE", help="a task or a plan, as JSON")
+    parser.add_argument(
+        "file", metavar="FILE", help="a task or a plan, as JSON; - is standard input"
+    )
     parser.add_argument("--name", help="of the deployment (default: the task's; plan: its query)")
     for name, meaning in STATED.items():
         parser.add_argument(f"--{name}", metavar="TEXT", default=NOT_STATED, help=meaning)
@@ -66,13 +69,14 @@ def run(args: argparse.Namespace) -> None:
         args,
         record_as_html(record) if page else text,
         record,
-        lambda console: console.print(facts(record["deployment"]["name"], rows)),
+        Facts(record["deployment"]["name"], rows),
     )
 
 
 def record_of(args: argparse.Namespace) -> dict[str, Any]:
     """The record of the file, after proving its certificate again."""
-    data = read_json(args.file)
+    text = read_file(args.file, MOST_JSON_BYTES)
+    data = json_of(text, args.file)
     said = Statement(
         intended_use=args.intended_use,
         data_subjects=args.data_subjects,
@@ -82,7 +86,7 @@ def record_of(args: argparse.Namespace) -> dict[str, Any]:
     )
     form = data.get("format", "") if isinstance(data, dict) else ""
     if str(form).startswith("shuffledp task"):
-        task = read_task(args.file)
+        task = task_from_json(text)
         task.verify()
         record = record_of_task(task, said)
         record["deployment"]["name"] = args.name or task.name

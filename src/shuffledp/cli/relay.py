@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `relay`."""
     actions = add_group(commands, "relay", "forward sealed requests without addresses")
     add_serve(actions, "relay")
     key = add_command(

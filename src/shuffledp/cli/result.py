@@ -17,7 +17,6 @@ ID = "[0-9a-f]{64}"
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `result`."""
     parser = add_command(
         commands,
         "result",

@@ -13,6 +13,7 @@ from shuffledp.cli.output import STANDARD, Commands, add_command, emit, read_jso
 from shuffledp.cli.task import read_task
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import whole
 
 if TYPE_CHECKING:
     from shuffledp.service.client.policy import ClientPolicy
@@ -22,7 +23,6 @@ LONGEST_VALUE = 10_000
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `send`."""
     parser = add_command(
         commands,
         "send",
@@ -56,7 +56,7 @@ def add_to(commands: Commands) -> None:
         help="folder for reports that wait to be sent (default: your data folder)",
     )
     parser.add_argument(
-        "--attempts", type=int, default=8, help="attempts before giving up for now (8)"
+        "--attempts", default="8", metavar="N", help="attempts before giving up for now (8)"
     )
     add_token(parser, "client")
     add_policy(parser)
@@ -165,7 +165,7 @@ def run(args: argparse.Namespace) -> None:
         token,
         args.outbox,
         policy=given_policy(args),
-        attempts=args.attempts,
+        attempts=whole(args.attempts, "--attempts"),
         relay=args.relay,
     ) as client:
         if args.resume:
@@ -176,9 +176,6 @@ def run(args: argparse.Namespace) -> None:
     emit(
         args,
         {"task": task.id.hex(), "state": "stored by the shuffler"},
-        lambda out: out.print(
-            f"The shuffler has your encrypted report for {task.name}: {task.report_size} messages, "
-            "the same number for everybody.",
-            markup=False,
-        ),
+        f"The shuffler has your encrypted report for {task.name}: {task.report_size} messages, "
+        "the same number for everybody.",
     )

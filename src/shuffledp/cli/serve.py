@@ -15,7 +15,6 @@ LONGEST_REASON = 200
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the commands `shuffler` and `analyzer`."""
     shuffler = _add_role(
         commands, "shuffler", "collect encrypted reports and deliver complete batches"
     )
@@ -152,10 +151,8 @@ def run_discard(args: argparse.Namespace) -> None:
     emit(
         args,
         {"task": args.task, "batch": number, "state": "discarded"},
-        lambda out: out.print(
-            f"The reports of batch {number} can never be read again; the shuffler deletes them at "
-            "its next start."
-        ),
+        f"The reports of batch {number} can never be read again; the shuffler deletes them at "
+        "its next start.",
     )
 
 
@@ -165,7 +162,7 @@ def run_enrol(args: argparse.Namespace) -> None:
 
     token = given_token(args, "operator")
     prefix = ONCE_PREFIX if args.once else EACH_PREFIX
-    tokens = enrol(args.shuffler, token, args.count, prefix)
+    tokens = enrol(args.shuffler, token, whole(args.count, "--count"), prefix)
     write_tokens(args, tokens, "client")
 
 
@@ -174,7 +171,7 @@ def run_discard_batch(args: argparse.Namespace) -> None:
 
     path, reason = f"/batches/{args.batch}/discard", {"reason": args.reason}
     done = ask(args.analyzer, path, given_token(args, "operator"), method="POST", json=reason)
-    emit(args, done, lambda out: out.print(f"Batch {args.batch} is discarded.", markup=False))
+    emit(args, done, f"Batch {args.batch} is discarded.")
 
 
 def run_restore(args: argparse.Namespace) -> None:
@@ -185,8 +182,6 @@ def run_restore(args: argparse.Namespace) -> None:
     emit(
         args,
         done,
-        lambda out: out.print(
-            f"Written: {counted(done['lines'], 'line')}. Releases that other programs charged to "
-            "the same ledger are unknown to the analyzer: add them, or lower the budget."
-        ),
+        f"Written: {counted(done['lines'], 'line')}. Releases that other programs charged to "
+        "the same ledger are unknown to the analyzer: add them, or lower the budget.",
     )

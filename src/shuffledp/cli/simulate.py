@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import plan_count, plan_integer_sum
-from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
+from shuffledp.cli.output import Commands, Facts, add_command, emit, progress_bar
 from shuffledp.cli.query_arguments import TARGET_ARGUMENTS, add_arguments, given
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `simulate` to the commands."""
     parser = add_command(
         commands,
         "simulate",
@@ -146,4 +145,4 @@ def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> 
     for middle, count, chance in zip((edges[:-1] + edges[1:]) / 2, measured, exact, strict=True):
         part = count / data["runs"]
         table.add_row(f"{middle:+.2f}", f"{part:.3f}", f"{chance:.3f}", "█" * round(60 * part))
-    return Group(facts("Simulation", rows), table)
+    return Group(Facts("Simulation", rows), table)

@@ -12,7 +12,6 @@ from shuffledp.numbers.exact import whole
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `studio`."""
     parser = add_command(
         commands,
         "studio",
@@ -30,7 +29,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serves the page on this machine until Ctrl+C."""
     from shuffledp.studio.serving import open_browser, redirect_file, serve
 
     def opened(link: str) -> Callable[[], None]:

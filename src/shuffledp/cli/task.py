@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.issuer import add_issuer, given_issuer, issuer_words
 from shuffledp.cli.output import (
-    STANDARD,
     Commands,
+    Facts,
     add_command,
     add_group,
+    check_option,
     emit,
-    facts,
     progress_bar,
+    read_file,
     read_json,
-    standard_input,
     write_output,
 )
 from shuffledp.cli.relay import add_gateway, given_gateway
@@ -47,7 +47,6 @@ SHUFFLER = "its URL (default: the one in the task)"
 
 
 def add_to(commands: Commands) -> None:
-    """Adds the command `task` with its actions."""
     actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
     add_log(actions)
@@ -178,11 +177,14 @@ def run_create(args: argparse.Namespace) -> None:
     from shuffledp.tasks.keys import PublicKey
     from shuffledp.tasks.rules import BatchRule
     from shuffledp.tasks.task import Operators, Task
+    from shuffledp.tasks.tokens import SERVER_URL
 
+    shuffler = args.shuffler.rstrip("/")
+    check_option(SERVER_URL, shuffler, "--shuffler")
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
     rule = BatchRule(
-        args.reports or _default_reports(args, certificate.protocol),
+        _default_reports(args, certificate.protocol) if args.reports is None else args.reports,
         top_up=args.top_up,
         at_least=args.at_least,
         wait_seconds=args.wait_seconds,
@@ -199,13 +201,13 @@ def run_create(args: argparse.Namespace) -> None:
         operators=Operators(
             args.collector_operator, args.shuffler_operator, args.analyzer_operator
         ),
-        shuffler=args.shuffler.rstrip("/"),
+        shuffler=shuffler,
         not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
         expires=moment(args.expires, "expires"),
         issuer=given_issuer(args),
         gateway=given_gateway(args),
     )
-    write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
+    write_output(args, task.canonical(), summary(task), table(task))
 
 
 def _default_reports(args: argparse.Namespace, protocol: Protocol[Result]) -> int:
@@ -252,14 +254,7 @@ def read_task(path: str) -> Task:
     """The task in a file, not yet verified."""
     from shuffledp.tasks.task import MOST_TASK_BYTES, task_from_json
 
-    if path == STANDARD:
-        return task_from_json(standard_input(MOST_TASK_BYTES))
-    try:
-        with open(path, "rb") as file:
-            text = file.read(MOST_TASK_BYTES + 1)
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
-    return task_from_json(text)
+    return task_from_json(read_file(path, MOST_TASK_BYTES))
 
 
 def summary(task: Task) -> dict[str, Any]:
@@ -285,7 +280,7 @@ def table(task: Task) -> Any:
         if task.publish_shares
         else "with no noise added before publishing"
     )
-    return facts(
+    return Facts(
         task.name,
         [
             ("id", task.id.hex()),
@@ -323,7 +318,7 @@ def slack(task: Task) -> str:
 
 def run_show(args: argparse.Namespace) -> None:
     task = read_task(args.task)
-    emit(args, summary(task), lambda out: out.print(table(task)))
+    emit(args, summary(task), table(task))
 
 
 def run_verify(args: argparse.Namespace) -> None:
@@ -334,12 +329,10 @@ def run_verify(args: argparse.Namespace) -> None:
     emit(
         args,
         data,
-        lambda out: out.print(
-            f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
-            f"{counted(certificate.protocol.users, 'user')}; every report holds "
-            f"{task.report_size} messages (padding {task.padding}), a batch "
-            f"{counted(task.batch.reports, 'report')}.\n{task.id.hex()}"
-        ),
+        f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
+        f"{counted(certificate.protocol.users, 'user')}; every report holds "
+        f"{task.report_size} messages (padding {task.padding}), a batch "
+        f"{counted(task.batch.reports, 'report')}.\n{task.id.hex()}",
     )
 
 
@@ -359,11 +352,8 @@ def run_register(args: argparse.Namespace) -> None:
     emit(
         args,
         {"task": task.id.hex(), "new": new, "collector_key": key.public.hex()},
-        lambda out: out.print(
-            f"Registered {task.name} at {len(new)} servers, signed with {key.public.hex()}; it is "
-            f"in the analyzer's public log.\n{task.id.hex()}",
-            markup=False,
-        ),
+        f"Registered {task.name} at {len(new)} servers, signed with {key.public.hex()}; it is "
+        f"in the analyzer's public log.\n{task.id.hex()}",
     )
 
 
@@ -375,7 +365,7 @@ def run_close(args: argparse.Namespace) -> None:
     emit(
         args,
         {"task": task.id.hex(), "state": "closed"},
-        lambda out: out.print(f"{task.name} takes no more reports."),
+        f"{task.name} takes no more reports.",
     )
 
 
@@ -445,14 +435,12 @@ def _show_list(out: Any, found: list[dict[str, Any]]) -> None:
 
 def run_archive(args: argparse.Namespace) -> None:
     done = _call(args, "POST", f"/tasks/{_task_id(args)}/archive", json={"discard": args.discard})
-    emit(
-        args, done, lambda out: out.print("The task is archived; nothing more is accepted for it.")
-    )
+    emit(args, done, "The task is archived; nothing more is accepted for it.")
 
 
 def run_delete(args: argparse.Namespace) -> None:
     done = _call(args, "DELETE", f"/tasks/{_task_id(args)}")
-    emit(args, done, lambda out: out.print("The task and everything stored about it are deleted."))
+    emit(args, done, "The task and everything stored about it are deleted.")
 
 
 def _task_id(args: argparse.Namespace) -> str:

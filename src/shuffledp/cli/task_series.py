@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, read_json, write_output
+from shuffledp.cli.output import Commands, Facts, add_command, emit, read_json, write_output
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import BudgetExceeded, ParameterError
 from shuffledp.numbers.exact import positive, show
@@ -131,7 +131,7 @@ def run_current(args: argparse.Namespace) -> None:
     if args.output is not None:
         task = finder.now(args.name, args.series)
         until = f"{task.name}, until {moment_text(task.expires)}"
-        write_output(args, task.canonical(), summary(task), lambda out: out.print(until))
+        write_output(args, task.canonical(), summary(task), until)
         return
     found = finder.open(args.name, args.series)
     lines = [
@@ -139,7 +139,7 @@ def run_current(args: argparse.Namespace) -> None:
         f"{one['name']}"
         for one in found
     ]
-    emit(args, found, lambda out: out.print("\n".join(lines) or "No task is open there."))
+    emit(args, found, "\n".join(lines) or "No task is open there.")
 
 
 def _gateway(args: argparse.Namespace) -> GatewayKey | None:
@@ -167,7 +167,8 @@ def run_series(args: argparse.Namespace) -> None:
     begins = range(begin, moment(args.until, "until"), series.seconds)
     if not 0 < len(begins) <= MOST_TASKS:
         raise ParameterError(
-            f"A series has 1 to {MOST_TASKS:,} tasks; choose another --until or --begin."
+            f"A series has 1 to {MOST_TASKS:,} tasks, but {len(begins):,} would begin before "
+            "--until; choose another --until or --begin."
         )
     if len(keys) > len(begins):
         raise ParameterError("There are more keys than tasks; give at most one per task.")
@@ -190,7 +191,7 @@ def run_series(args: argparse.Namespace) -> None:
             for task, file in zip(tasks, files, strict=True)
         ]
     }
-    emit(args, data, lambda out: out.print(_table(forecast, args.folder)))
+    emit(args, data, _table(forecast, args.folder))
 
 
 def _forecast(task: Task, count: int, days: int, args: argparse.Namespace) -> dict[str, Any]:
@@ -269,7 +270,7 @@ def _table(forecast: dict[str, Any], folder: str) -> Any:
             f"{show(MOST_EPSILON_PER_PERIOD)} unless their policy says otherwise",
         ),
     ]
-    return facts("A series", rows)
+    return Facts("A series", rows)
 
 
 def read_series(folder: str) -> list[Task]:

@@ -86,7 +86,7 @@ def _read(path: str) -> str:
 
 def add_made_tokens(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say how many tokens to create, and where to write them."""
-    parser.add_argument("--count", type=int, required=True, metavar="N", help="how many tokens")
+    parser.add_argument("--count", required=True, metavar="N", help="how many tokens")
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
     )
@@ -99,6 +99,6 @@ def write_tokens(args: argparse.Namespace, tokens: Sequence[str], holder: str) -
         args,
         "\n".join(tokens) + "\n",
         {"tokens": len(tokens), "file": args.output},
-        lambda out: out.print(said),
+        said,
         secret=True,
     )

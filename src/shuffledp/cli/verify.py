@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
+from shuffledp.cli.output import Commands, Facts, add_command, emit, read_json
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.exact import show
 from shuffledp.plans.certificate import verify
@@ -14,7 +14,6 @@ VERIFY_SECONDS = 600.0
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `verify`."""
     parser = add_command(
         commands,
         "verify",
@@ -42,4 +41,4 @@ def run(args: argparse.Namespace) -> None:
         rows.append(("loss", f"{show(certificate.loss)} at most"))
         rows += [("proof", line) for line in proof_lines(certificate)]
     title = f"Certificate: {certificate.protocol.query}"
-    emit(args, certificate.to_dict(), lambda console: console.print(facts(title, rows)))
+    emit(args, certificate.to_dict(), Facts(title, rows))

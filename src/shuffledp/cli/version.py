@@ -6,14 +6,13 @@ import argparse
 import platform
 from importlib import metadata
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, Facts, add_command, emit
 from shuffledp.version import __version__
 
 PACKAGES = ("python-flint", "numpy", "cryptography")
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `version`."""
     add_command(
         commands,
         "version",
@@ -24,7 +23,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Shows the versions of the program and of the packages it computes with."""
     versions = {"shuffledp": __version__, "python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in PACKAGES}
-    emit(args, versions, lambda c: c.print(facts("Versions", list(versions.items()))))
+    emit(args, versions, Facts("Versions", list(versions.items())))

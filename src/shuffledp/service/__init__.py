@@ -5,8 +5,8 @@
     shuffler    collect ──▶ close a full batch ──▶ order its messages ──▶ deliver ──▶ delete
     analyzer    open ──▶ drop replays ──▶ tally ──▶ release ──▶ publish
 
-Shuffler and analyzer share `shuffledp.tasks` (tasks, bytes, rules), `web` (serving) and `storage`
-(databases), and nothing else. They must have different operators: together they learn every value.
+Servers share `shuffledp.tasks` (tasks, bytes, rules), `http` (serving) and `store` (databases), and
+nothing else. Shuffler and analyzer must have different operators: together they learn every value.
 """
 
 from shuffledp.extras import require

@@ -12,10 +12,12 @@ import httpx2
 
 from shuffledp.documents.json_text import read_json
 from shuffledp.errors import ParameterError
+from shuffledp.service.errors import Unreachable, UntrustedServer, untrusted_certificate
 
 MOST_ANSWER_BYTES = 64 << 20
 """Published results of many batches are the longest answers."""
 MOST_SHORT_ANSWER_BYTES = 64 << 10
+LONGEST_REASON = 500
 
 
 class AnswerTooLong(httpx2.TransportError):
@@ -75,6 +77,25 @@ def _read(answer: httpx2.Response, parts: list[bytes]) -> httpx2.Response:
 def _check(size: int, most: int) -> None:
     if size > most:
         raise AnswerTooLong(f"The response is longer than {most:,} bytes.")
+
+
+def refusal(answer: httpx2.Response) -> tuple[str, str]:
+    """(the code of the server's reason for refusing, the reason in words); empty if it gave none.
+    Long reasons are cut."""
+    try:
+        data = answer_json(answer)
+        return str(data["type"]).rpartition(":")[2], str(data["detail"])[:LONGEST_REASON]
+    except (ValueError, KeyError):
+        return "", ""
+
+
+def lasting_failure(error: Exception, url: str) -> Unreachable | None:
+    """What to say if a request failed in a way that waiting does not mend."""
+    if untrusted_certificate(error):
+        return UntrustedServer(url)
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+        return Unreachable(f"{url} is not a URL; use one like https://shuffler.example:8801.")
+    return None
 
 
 def answer_json(answer: httpx2.Response) -> dict[str, Any]:

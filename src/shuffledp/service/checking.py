@@ -4,48 +4,68 @@ nothing except a lock file next to an SQLite store."""
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shuffledp.errors import ShuffleDPError
 from shuffledp.release.ledger import Ledger
 from shuffledp.service.analyzer.config import AnalyzerConfig
-from shuffledp.service.http.config import ServerConfig, place, read_tables
+from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.config import ServerConfig, read_config, read_tables
+from shuffledp.service.http.lifecycle import bound_socket
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
+from shuffledp.service.roles import ROLE_CONFIGS
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.store import check_database
 from shuffledp.service.store.spool import is_bucket, open_spool
+from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.signing import SigningKey
 
 
-def check_config(config: ServerConfig, path: str | Path | None = None) -> list[str]:
-    """The problems that prevent a server with this configuration from starting, one sentence each.
-    `path` is the configuration file."""
-    settings = [f"{problem}." for problem in config.problems()]
-    if settings:
-        return settings
-    found = [*_tls(config), *_listen("listen", config.listen)]
+def checked_config(role: str, path: str | Path | None) -> ServerConfig:
+    """A server's configuration; raises `ConfigError` if the server could not start with it, with
+    one sentence for each reason. `path` is the configuration file."""
+    config = read_config(path, ROLE_CONFIGS[role])
+    found = [f"{problem}." for problem in config.problems()]
+    found = found or [*_problems(config), *_tokens(path)]
+    if found:
+        raise ConfigError("\n".join(found))
+    return config
+
+
+def _problems(config: ServerConfig) -> Iterator[str]:
+    yield from _tls(config)
+    yield from _listen("listen", config.listen)
     if config.operators_listen:
-        found += _listen("operators_listen", config.operators_listen)
+        yield from _listen("operators_listen", config.operators_listen)
     if not isinstance(config, RelayConfig):
-        found += [*_spool(config.spool), *_store(config.store, config.table, "store")]
+        yield from _spool("spool", config.spool)
+        yield from _trial("store", lambda: asyncio.run(check_database(config.store, config.table)))
     if isinstance(config, ShufflerConfig | AnalyzerConfig):
-        found += _signing(config)
+        yield from _signing_key(Path(config.signing_key_file))
     if isinstance(config, ShufflerConfig):
-        found += _spool(config.exports, "exports") if config.exports else []
-        found += _folder("report_keys", config.report_keys_folder, made=True)
-        found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
-        found += _folder("memory", config.memory_folder, made=True)
+        if config.exports:
+            yield from _spool("exports", config.exports)
+        yield from _folder("report_keys", config.report_keys_folder)
+        yield from _folder("gateway_keys", config.gateway_keys_folder)
+        yield from _folder("memory", config.memory_folder)
     if isinstance(config, IssuerConfig):
-        found += _folder("keys", config.keys, made=True)
+        yield from _folder("keys", config.keys)
     if isinstance(config, AnalyzerConfig):
-        found += [*_keys(config), *_ledger(config)]
-    return [*found, *_tokens(path)]
+        yield from _trial("keys", lambda: _active_key(config.keys))
+        yield from _ledger(Path(config.ledger))
+
+
+def _trial(name: str, trial: Callable[[], object]) -> Iterator[str]:
+    """Reports what a trial raises."""
+    try:
+        trial()
+    except (ShuffleDPError, OSError) as error:
+        yield f"{name}: {error}"
 
 
 def _tls(config: ServerConfig) -> Iterator[str]:
@@ -61,12 +81,8 @@ def _tls(config: ServerConfig) -> Iterator[str]:
 
 
 def _listen(name: str, address: str) -> Iterator[str]:
-    host, port = place(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        bound_socket(address).close()
     except OSError as error:
         yield (
             f"{name} = {address} cannot be used ({error.strerror}); stop the program that uses it, "
@@ -74,8 +90,8 @@ def _listen(name: str, address: str) -> Iterator[str]:
         )
 
 
-def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
-    """Reports a folder that cannot be written to; with `made` the server creates it if needed."""
+def _folder(name: str, path: str | Path, *, made: bool = True) -> Iterator[str]:
+    """Reports a folder that cannot be written to; if `made`, the server makes a missing one."""
     folder = Path(path).absolute()
     while made and not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -89,54 +105,29 @@ def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
         )
 
 
-def _spool(place: str, name: str = "spool") -> Iterator[str]:
-    if not is_bucket(place):
-        yield from _folder(name, place, made=True)
-        return
-    try:
-        open_spool(place).prepare()
-    except ShuffleDPError as error:
-        yield f"{name}: {error}"
+def _spool(name: str, path: str) -> Iterator[str]:
+    if is_bucket(path):
+        return _trial(name, open_spool(path).prepare)
+    return _folder(name, path)
 
 
-def _signing(config: ServerConfig) -> Iterator[str]:
-    file = Path(config.signing_key_file)
+def _signing_key(file: Path) -> Iterator[str]:
     if file.exists():
-        try:
-            SigningKey.load(file)
-        except ShuffleDPError as error:
-            yield f"signing_key: {error}"
-    else:
-        yield from _folder("signing_key", str(file.absolute().parent), made=True)
+        return _trial("signing_key", lambda: SigningKey.load(file))
+    return _folder("signing_key", file.absolute().parent)
 
 
-def _store(url: str, role: str, name: str) -> Iterator[str]:
-    try:
-        asyncio.run(check_database(url, role))
-    except ShuffleDPError as error:
-        yield f"{name}: {error}"
+def _ledger(file: Path) -> Iterator[str]:
+    yield from _folder("ledger", file.absolute().parent, made=False)
+    if file.exists():
+        yield from _trial("ledger", Ledger(file).remaining)
 
 
-def _keys(config: AnalyzerConfig) -> Iterator[str]:
-    try:
-        active = [key for key in KeyFolder(config.keys).all() if key.state == "active"]
-    except (ShuffleDPError, OSError) as error:
-        yield f"keys: {error}"
-        return
-    if not active:
-        yield (
-            f"keys: there is no active key in {config.keys}; make one with `shuffledp keys new "
-            f"{config.keys}`."
+def _active_key(folder: str) -> None:
+    if not any(key.state == "active" for key in KeyFolder(folder).all()):
+        raise TaskError(
+            f"there is no active key in {folder}; make one with `shuffledp keys new {folder}`."
         )
-
-
-def _ledger(config: AnalyzerConfig) -> Iterator[str]:
-    yield from _folder("ledger", str(Path(config.ledger).absolute().parent))
-    if Path(config.ledger).exists():
-        try:
-            Ledger(config.ledger).remaining()
-        except ShuffleDPError as error:
-            yield f"ledger: {error}"
 
 
 def _tokens(path: str | Path | None) -> Iterator[str]:

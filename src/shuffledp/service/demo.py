@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.blocking import run_blocking
 from shuffledp.service.client.collector import (
+    call,
     enrol,
     first_result,
     gateway_key,
@@ -32,6 +31,7 @@ from shuffledp.service.client.connection import BlockingConnection
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.retries import Retries
 from shuffledp.service.client.sending import Client, fetch_proof
+from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
@@ -144,7 +144,7 @@ def new_tokens() -> dict[str, str]:
 def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     with open(config.with_name(f"{role}.log"), "wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "shuffledp.service", role, "--config", str(config)],
+            [sys.executable, "-m", "shuffledp.cli.main", role, "serve", "--config", str(config)],
             env=environment,
             stderr=log,
         )
@@ -185,15 +185,18 @@ def configuration(
 
 
 def wait_ready(url: str, seconds: float = 120.0) -> None:
-    """Waits until a server is ready; raises `Unreachable` if it is not in time."""
-    with httpx2.Client() as client:  # one: each reads the trust store, which takes 20 ms
+    """Waits until a server is ready; raises `Unreachable` if it is not in time, and
+    `UntrustedServer` at once."""
 
-        def ready() -> bool | None:
-            with contextlib.suppress(httpx2.TransportError):
-                return client.get(f"{url}/readyz").status_code == 200 or None
+    def ready() -> bool | None:
+        try:
+            return bool(call("GET", f"{url}/readyz", connection=BlockingConnection()))
+        except UntrustedServer:
+            raise
+        except (Refused, Unreachable):
             return None
 
-        waited(ready, seconds, 0.05, f"The server at {url} did not start; look at its log.")
+    waited(ready, seconds, 0.05, f"The server at {url} is not ready; start it, or look at its log.")
 
 
 def simulated(users: int) -> list[int]:

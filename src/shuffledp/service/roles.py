@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
@@ -27,36 +27,38 @@ def serve_role(
     """Runs a server with the configuration in a TOML file, until SIGTERM. Only its user can read
     the files that it makes. `allow_origins` adds to the origins that the configuration names;
     `workers` replaces its number for the shuffler."""
-    from shuffledp.service.analyzer.app import Analyzer
-    from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.http.logs import plain_reason
-    from shuffledp.service.issuer.app import Issuer
-    from shuffledp.service.relay.app import Relay
 
     os.umask(0o077)
+    changes: dict[str, Any] = {} if workers is None else {"workers": workers}
+    config = load_config(path, ROLE_CONFIGS[name], allow_origins=allow_origins, **changes)
     try:
-        if name == "shuffler":
-            _serve_shuffler(load_config(path, ShufflerConfig, allow_origins=allow_origins), workers)
-        elif name == "issuer":
-            serve(Issuer(load_config(path, IssuerConfig, allow_origins=allow_origins)))
-        elif name == "relay":
-            serve(Relay(load_config(path, RelayConfig, allow_origins=allow_origins)))
-        else:
-            serve(Analyzer(load_config(path, AnalyzerConfig, allow_origins=allow_origins)))
+        _serve(config)
     except OSError as error:  # TLS files that cannot be read, for example
         raise ConfigError(f"The {name} cannot start: {plain_reason(error)}") from None
 
 
-def _serve_shuffler(config: ShufflerConfig, workers: int | None) -> None:
+def _serve(config: ServerConfig) -> None:
     from shuffledp.service.http.lifecycle import serve
-    from shuffledp.service.shuffler.app import Shuffler
-    from shuffledp.service.workers import serve_workers
 
-    config = replace(config, workers=config.workers if workers is None else workers)
-    found = config.problems()
-    if found:
-        raise ConfigError("The shuffler's configuration: " + "; ".join(found) + ".")
-    if config.workers == 1:
-        serve(Shuffler(config))
-    else:
-        serve_workers(config)
+    match config:
+        case ShufflerConfig() if config.workers > 1:
+            from shuffledp.service.workers import serve_workers
+
+            serve_workers(config)
+        case ShufflerConfig():
+            from shuffledp.service.shuffler.app import Shuffler
+
+            serve(Shuffler(config))
+        case AnalyzerConfig():
+            from shuffledp.service.analyzer.app import Analyzer
+
+            serve(Analyzer(config))
+        case IssuerConfig():
+            from shuffledp.service.issuer.app import Issuer
+
+            serve(Issuer(config))
+        case RelayConfig():
+            from shuffledp.service.relay.app import Relay
+
+            serve(Relay(config))

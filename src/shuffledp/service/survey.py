@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-import httpx2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.service.client.collector import results
+from shuffledp.service.client.collector import ask, results
 from shuffledp.service.demo import (
     Say,
     Servers,
@@ -115,8 +114,7 @@ class Survey:
 
     def live(self) -> dict[str, Any]:
         """How many answers are in, and the result once it is published."""
-        said = {"Authorization": f"Bearer {self.servers.operator_token}"}
-        status = httpx2.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
+        status = ask(self.servers.shuffler, "/status", self.servers.operator_token)["tasks"]
         mine = next(one for one in status if one["task"] == self.task.id.hex())
         published = results(self.servers.analyzer, self.task.id.hex())
         return {

@@ -22,8 +22,7 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-from shuffledp.service.http.config import place
-from shuffledp.service.http.lifecycle import MOST_BACKLOG, serve
+from shuffledp.service.http.lifecycle import MOST_BACKLOG, bound_socket, serve
 from shuffledp.service.http.logs import log, start_logs
 from shuffledp.service.shuffler.config import ShufflerConfig
 
@@ -76,19 +75,17 @@ def listening_socket(
 ) -> socket.socket:
     """A socket that listens at an address, for processes to inherit; waits for the processes of a
     parent that was killed, which end by themselves, until it is told to stop."""
-    host, port = place(listen)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     end = time.monotonic() + seconds
     while True:
-        made = socket.socket(family, socket.SOCK_STREAM)  # a new one: a refused one may stay bound
+        made = None
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((host, port))
+            made = bound_socket(listen)  # a new one: a refused one may stay bound
             made.listen(MOST_BACKLOG)
             made.setblocking(False)
             return made
         except OSError as error:
-            made.close()
+            if made is not None:
+                made.close()
             late = time.monotonic() > end or stopping.wait(LOOK_SECONDS)
             if error.errno != errno.EADDRINUSE or late:
                 raise

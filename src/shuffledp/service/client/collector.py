@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from shuffledp.service.answers import answer_json
+from shuffledp.service.answers import answer_json, lasting_failure, refusal
 from shuffledp.service.blocking import run_blocking
 from shuffledp.service.client.connection import BlockingConnection, Connection
-from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
+from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.oblivious import GatewayKey
 from shuffledp.tasks.signing import SigningKey
@@ -40,22 +40,18 @@ def call(
         answer = run_blocking(
             used.request(method, url, headers={**given, **(headers or {})}, **content)
         )
-    except httpx2.TransportError as error:
-        if untrusted_certificate(error):
-            raise UntrustedServer(url) from None
-        raise Unreachable(
-            f"{url} does not answer ({type(error).__name__}); is it running?"
-        ) from None
-    except httpx2.InvalidURL:
-        raise Unreachable(f"{url} is not a URL; use one like http://127.0.0.1:8801.") from None
+    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        silent = Unreachable(f"{url} does not answer ({type(error).__name__}); is it running?")
+        raise lasting_failure(error, url) or silent from None
     finally:
         run_blocking(used.close())
     if answer.status_code >= 400:
-        try:
-            detail = answer_json(answer)["detail"]
-        except (ValueError, KeyError, TypeError):
-            detail = "no reason given"
-        raise Refused(f"{url} refused (HTTP {answer.status_code}): {detail}", answer.status_code)
+        code, why = refusal(answer)
+        raise Refused(
+            f"{url} refused (HTTP {answer.status_code}): {why or 'no reason given'}",
+            answer.status_code,
+            code,
+        )
     return answer
 
 

@@ -21,7 +21,7 @@ from shuffledp.documents.files import lock, write_whole
 from shuffledp.numbers.exact import show
 from shuffledp.service.client.one_time import forget_expired, tokens_kept
 from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
+from shuffledp.service.errors import DeviceRecordLost, PolicyRefused
 from shuffledp.tasks.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.tasks.signing import SIGNERS
 from shuffledp.tasks.task import Task
@@ -78,7 +78,7 @@ class Device:
     """The record of one device, in the folder of its outbox."""
 
     def __init__(self, folder: Path, clock: Clock = system_clock) -> None:
-        self._folder, self._file, self._clock = folder, folder / DEVICE_FILE, clock
+        self.folder, self._file, self._clock = folder, folder / DEVICE_FILE, clock
 
     def charge(
         self,
@@ -93,8 +93,9 @@ class Device:
         often it is sent. `shuffler` overrides the task's shuffler.
 
         Ensures: raises `PolicyRefused` and records nothing if it is more than the policy allows,
-        even if several programs ask at the same time. If `store` finds that the task was answered
-        in the meantime, the charge is undone.
+        even if several programs ask at the same time. If `store` fails, because the task was
+        answered in the meantime or the disk is full, the charge is undone: a stored report is
+        charged again before it is sent.
         """
         with self._locked():
             record = self._read()
@@ -113,7 +114,7 @@ class Device:
             self._write(_Record([*record.charges, fresh], record.keys))
             try:
                 store()
-            except AlreadyAnswered:
+            except BaseException:
                 self._write(record)
                 raise
 
@@ -207,7 +208,7 @@ class Device:
         return "waiting" if last and self._waits(charge) else "sent"
 
     def _waits(self, charge: Charge) -> bool:
-        return bool(charge.task) and (self._folder / f"{charge.task}.report").exists()
+        return bool(charge.task) and (self.folder / f"{charge.task}.report").exists()
 
     def wipe(self, *, keys: bool = False) -> Wiped:
         """Deletes what reports were for: questions, names, addresses, ids, and the one-time tokens
@@ -226,10 +227,10 @@ class Device:
             ]
             self._write(_Record(charges, {} if keys else record.keys))
             known = {charge.task for charge in charges}
-            for mark in self._folder.glob("*.done"):
+            for mark in self.folder.glob("*.done"):
                 if mark.stem not in known:
                     mark.unlink()
-            forget_expired(self._folder, now)
+            forget_expired(self.folder, now)
         return Wiped(
             reports=len(charges) - len(waiting),
             waiting=len(waiting),
@@ -239,7 +240,7 @@ class Device:
     def tokens(self) -> list[str]:
         """The ids of the tasks for which one-time tokens are stored; the tokens themselves are
         secret."""
-        return tokens_kept(self._folder)
+        return tokens_kept(self.folder)
 
     def begin_anew(self) -> None:
         """Starts an empty record after the old one was lost; refuses if there is one."""
@@ -252,8 +253,8 @@ class Device:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with lock(self._folder / f"{DEVICE_FILE}.lock", secret=True):
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with lock(self.folder / f"{DEVICE_FILE}.lock", secret=True):
             yield
 
     def _read(self) -> _Record:
@@ -278,7 +279,7 @@ class Device:
             }
             return _Record(charges, keys)
         except FileNotFoundError:
-            if any(self._folder.glob("*.done")) or any(self._folder.glob("*.report")):
+            if any(self.folder.glob("*.done")) or any(self.folder.glob("*.report")):
                 raise DeviceRecordLost(
                     f"The record {self._file} of what this device has spent is missing, although "
                     "reports were made; restore it from a copy, or start over with `shuffledp "

@@ -72,8 +72,7 @@ class OneTimeToken:
 
     def forget(self) -> None:
         """Removes the token after it was used."""
-        self._file.unlink(missing_ok=True)
-        self._file.with_suffix(".token.lock").unlink(missing_ok=True)
+        _remove(self._file)
 
     def _until(self) -> dict[str, str]:
         """When the token expires."""
@@ -116,8 +115,12 @@ def forget_expired(folder: Path, now: int) -> None:
         except (OSError, ValueError, TypeError, LookupError):
             continue  # unreadable files are kept: a task may still need them
         if expires + CLOCK_SECONDS <= now:  # the shuffler takes late reports
-            file.unlink(missing_ok=True)
-            file.with_suffix(".token.lock").unlink(missing_ok=True)
+            _remove(file)
+
+
+def _remove(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.with_suffix(".token.lock").unlink(missing_ok=True)
 
 
 def spent_name(token: str) -> bytes:

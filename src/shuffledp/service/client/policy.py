@@ -6,13 +6,13 @@ whose value it is: a task beyond it is refused before anything is randomized.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from shuffledp.documents.json_text import read_json_file
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, positive, show, whole
 from shuffledp.service.errors import PolicyRefused
@@ -77,52 +77,19 @@ class ClientPolicy:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ClientPolicy:
         """The policy in a JSON object; missing fields have their defaults."""
-        known = {field.name for field in fields(cls)}
-        if not isinstance(data, Mapping) or data.keys() - known:
-            raise ParameterError(f"A policy is a JSON object with: {', '.join(sorted(known))}.")
-        settings = dict(data)
-        for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
-            if name in settings:
-                settings[name] = positive(settings[name], name)
-        for name in ("period_days", "least_users"):
-            if name in settings:
-                settings[name] = whole(settings[name], name)
-        if "least_witnesses" in settings:
-            settings["least_witnesses"] = whole(settings["least_witnesses"], "least_witnesses", 0)
-        given = settings.get("witnesses", ())
-        if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
-            raise ParameterError("witnesses must be a list of verifier keys.")
-        settings["witnesses"] = tuple(given)
-        for name in ("allow_repeat", "allow_short_batches"):
-            if type(settings.get(name, False)) is not bool:
-                raise ParameterError(f"{name} must be true or false.")
-        settings["analyzer_keys"] = _keys(settings.get("analyzer_keys", ()), "analyzer_keys")
-        settings["signing_keys"] = _signing_keys(settings.get("signing_keys", {}))
-        return cls(**settings)
+        if not isinstance(data, Mapping) or data.keys() - READERS.keys():
+            raise ParameterError(f"A policy is a JSON object with: {', '.join(sorted(READERS))}.")
+        return cls(**{name: READERS[name](value, name) for name, value in data.items()})
 
     @classmethod
     def load(cls, path: str | Path) -> ClientPolicy:
         """The policy in a JSON file."""
-        try:
-            with open(path, "rb") as file:
-                return cls.from_dict(json.loads(file.read(LARGEST_POLICY_BYTES)))
-        except OSError as error:
-            raise ParameterError(
-                f"The policy {path} cannot be read ({error.strerror}); check the path."
-            ) from None
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, ParameterError):
-                raise
-            raise ParameterError(f"The policy {path} is not valid JSON; correct it.") from None
+        return cls.from_dict(read_json_file(path, LARGEST_POLICY_BYTES))
 
     def to_dict(self) -> dict[str, Any]:
         """The policy as a JSON object."""
-        data = asdict(self)
-        for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
-            data[name] = str(data[name])
-        signing = {role: list(keys) for role, keys in self.signing_keys.items()}
-        data["witnesses"] = list(self.witnesses)
-        return data | {"analyzer_keys": list(self.analyzer_keys), "signing_keys": signing}
+        names = ("most_epsilon_per_task", "most_epsilon_per_period")
+        return asdict(self) | {name: str(getattr(self, name)) for name in names}
 
     def check(self, task: Task) -> None:
         """Raises `PolicyRefused` if the task asks for more than this device agrees to."""
@@ -175,11 +142,25 @@ class ClientPolicy:
                 )
 
 
-def _signing_keys(given: Any) -> dict[str, tuple[str, ...]]:
+def _flag(given: Any, name: str) -> bool:
+    if not isinstance(given, bool):
+        raise ParameterError(f"{name} must be true or false.")
+    return given
+
+
+def _witnesses(given: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise ParameterError(f"{name} must be a list of verifier keys.")
+    return tuple(given)
+
+
+def _signing_keys(given: Any, name: str) -> dict[str, tuple[str, ...]]:
     """The signing keys of each role."""
     if not isinstance(given, Mapping) or given.keys() - set(SIGNERS):
-        raise ParameterError(f"signing_keys must be an object with lists of keys: {SIGNERS}.")
-    return {role: _keys(keys, "signing_keys") for role, keys in given.items()}
+        raise ParameterError(
+            f"{name} must be an object with a list of keys for each of: {', '.join(SIGNERS)}."
+        )
+    return {role: _keys(keys, name) for role, keys in given.items()}
 
 
 def _keys(given: Any, name: str) -> tuple[str, ...]:
@@ -195,3 +176,18 @@ def _keys(given: Any, name: str) -> tuple[str, ...]:
             )
         found.append(text)
     return tuple(found)
+
+
+READERS: dict[str, Callable[[Any, str], Any]] = {
+    "most_epsilon_per_task": positive,
+    "most_epsilon_per_period": positive,
+    "period_days": whole,
+    "least_users": whole,
+    "allow_repeat": _flag,
+    "allow_short_batches": _flag,
+    "analyzer_keys": _keys,
+    "signing_keys": _signing_keys,
+    "witnesses": _witnesses,
+    "least_witnesses": lambda given, name: whole(given, name, 0),
+}
+"""How each field is read from JSON."""

@@ -12,9 +12,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from tenacity.wait import wait_base
 
 from shuffledp.numbers.entropy import Entropy
-from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json
+from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, lasting_failure, refusal
 from shuffledp.service.client.connection import Connection
-from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
+from shuffledp.service.errors import Refused, Unreachable
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 MOST_DOUBLINGS = 20
@@ -116,22 +116,12 @@ async def _attempt(connection: Connection, request: DeviceRequest) -> bytes:
             content=request.body,
             headers=request.headers,
         )
-    except httpx2.TransportError as error:
-        if untrusted_certificate(error):
-            raise UntrustedServer(request.server) from None
-        raise NotAccepted(None) from None
+    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        raise lasting_failure(error, request.server) or NotAccepted(None) from None
     if answer.status_code in (200, 201):
         return answer.content
-    code, why = _problem(answer)
+    code, why = refusal(answer)
     if answer.status_code in TEMPORARY_STATUSES or (answer.status_code, code) == (400, INTERRUPTED):
         raise NotAccepted(answer)
+    why = f": {why}" if why else f" (HTTP {answer.status_code})."
     raise Refused(f"{request.refused}{why}", answer.status_code, code)
-
-
-def _problem(answer: httpx2.Response) -> tuple[str, str]:
-    """(the code of the reason, the reason in words)."""
-    try:
-        data = answer_json(answer)
-        return str(data["type"]).rpartition(":")[2], f": {data['detail']}"
-    except (ValueError, KeyError, TypeError):
-        return "", f" (HTTP {answer.status_code})."

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from shuffledp.documents.schema import HASH_TEXT, Record
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call
 from shuffledp.service.errors import Refused
 from shuffledp.tasks.errors import ProofError, TaskError
-from shuffledp.tasks.log import Head, log_entry
+from shuffledp.tasks.log import SIGNATURE_TEXT, Head, log_entry
 from shuffledp.tasks.merkle import MerkleTree
-from shuffledp.tasks.signing import (
-    KEY_BYTES,
-    SHUFFLER,
-    SIGNATURE_BYTES,
-    TaskSignature,
-    head_text,
-    signed,
-)
+from shuffledp.tasks.signing import SHUFFLER, TaskSignature, head_text, signed
 from shuffledp.tasks.task import Task, task_from_json
+
+_ENTRY = Record(
+    {"task": HASH_TEXT, "collector_key": HASH_TEXT, "collector_signature": SIGNATURE_TEXT}
+)
 
 
 class Entry(NamedTuple):
@@ -104,34 +103,27 @@ def same_questions(tasks: list[Task | None]) -> dict[int, list[int]]:
     """For each position, the other positions with the same question at the same time; one of them
     might be a task made for a single victim."""
     found: dict[int, list[int]] = {}
+    asked: defaultdict[str, list[tuple[int, Task]]] = defaultdict(list)
     for place, task in enumerate(tasks):
-        for other, known in enumerate(tasks[:place]):
-            if (
-                task is not None
-                and known is not None
-                and task.question == known.question
-                and task.not_before < known.expires
-                and known.not_before < task.expires
-            ):
+        if task is None:
+            continue
+        for other, known in asked[task.question]:
+            if task.not_before < known.expires and known.not_before < task.expires:
                 found.setdefault(place, []).append(other)
                 found.setdefault(other, []).append(place)
+        asked[task.question].append((place, task))
     return found
 
 
 def _entry(data: object) -> Entry:
     """An entry in a response; raises `ProofError` if it is invalid."""
     try:
-        assert isinstance(data, dict)
-        task_id = bytes.fromhex(data["task"])
-        signature = TaskSignature(
-            bytes.fromhex(data["collector_key"]), bytes.fromhex(data["collector_signature"])
-        )
-        lengths = (len(task_id), len(signature.key), len(signature.signature))
-        if lengths != (KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES):
-            raise ValueError
-    except (AssertionError, KeyError, ValueError, TypeError):
+        _ENTRY.check(data, "entry")
+    except ParameterError:
         raise ProofError("form", "The analyzer's response is not an entry of a log.") from None
-    return Entry(task_id, signature)
+    fields: dict[str, str] = data  # type: ignore[assignment]
+    task_id, key, signature = (bytes.fromhex(fields[name]) for name in _ENTRY.fields)
+    return Entry(task_id, TaskSignature(key, signature))
 
 
 def _forked(what: str) -> ProofError:

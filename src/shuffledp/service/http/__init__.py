@@ -1,4 +1,4 @@
-"""What both servers are made of: routes, tasks, access, problems, status page, logs, metrics."""
+"""What servers are made of: routes, tasks, access, problems, status page, logs, metrics."""
 
 from shuffledp.extras import require
 

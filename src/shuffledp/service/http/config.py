@@ -23,7 +23,7 @@ CONFIG_TABLES = ("shuffler", "analyzer", "issuer", "relay")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """The settings that both roles have."""
+    """The settings that several roles have."""
 
     table: ClassVar[str]
     """The table's name in the TOML file."""
@@ -93,10 +93,10 @@ class ServerConfig:
     def problems(self) -> list[str]:
         """What is wrong with these settings, one sentence each."""
         found = []
-        if not _is_place(self.listen):
+        if not is_address(self.listen):
             found.append("listen must be host:port, for example 127.0.0.1:8801")
         if self.operators_listen and (
-            not _is_place(self.operators_listen) or self.operators_listen == self.listen
+            not is_address(self.operators_listen) or self.operators_listen == self.listen
         ):
             found.append("operators_listen must be empty or another host:port than listen")
         if not is_store(self.store):
@@ -142,14 +142,15 @@ def is_store(url: str) -> bool:
     return url.startswith(("sqlite:", "postgresql://", "postgres://"))
 
 
-def place(listen: str) -> tuple[str, int]:
+def host_and_port(listen: str) -> tuple[str, int]:
     """Host and port of an address like 127.0.0.1:8801 or [::1]:8801."""
     host, _, port = listen.rpartition(":")
     return host.strip("[]"), int(port)
 
 
-def _is_place(listen: str) -> bool:
-    return bool(re.fullmatch(r".+:\d{1,5}", listen)) and place(listen)[1] <= 65535
+def is_address(listen: str) -> bool:
+    """Whether a text is an address to listen at."""
+    return bool(re.fullmatch(r".+:\d{1,5}", listen)) and host_and_port(listen)[1] <= 65535
 
 
 Config = TypeVar("Config", bound=ServerConfig)
@@ -161,11 +162,13 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     *,
     allow_origins: Sequence[str] = (),
+    **changes: Any,
 ) -> Config:
-    """A role's configuration, with further origins; raises `ConfigError` with everything that is
-    wrong."""
+    """A role's configuration, with further origins and other changed settings; raises
+    `ConfigError` with everything that is wrong."""
     config = read_config(path, kind, environ)
-    config = replace(config, allow_origins=(*config.allow_origins, *allow_origins))
+    origins = (*config.allow_origins, *allow_origins)
+    config = replace(config, allow_origins=origins, **changes)
     found = config.problems()
     if found:
         raise ConfigError(f"The {kind.table}'s configuration: " + "; ".join(found) + ".")

@@ -9,15 +9,16 @@ import socket
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import Protocol, cast
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from shuffledp.service.http.config import ServerConfig, place
+from shuffledp.service.http.config import ServerConfig, host_and_port
 from shuffledp.service.http.connections import Connections
 from shuffledp.service.http.logs import start_logs
 from shuffledp.service.http.role import Role
+from shuffledp.service.http.server import Server
 
 THREAD_SWITCH_SECONDS = 0.001
 """How long the event loop runs before the store's thread may go on; Python's default of 0.005 costs
@@ -31,22 +32,11 @@ MOST_BACKLOG = 1024
 """How many connections the operating system queues until the server accepts them."""
 
 
-class Served(Protocol):
-    """What `serve` runs: a role, or the relay."""
-
-    server_config: ServerConfig
-    connections: Connections
-    draining: bool
-
-    def app(self) -> ASGIApp:
-        """The ASGI application."""
-
-
 class DrainingServer(uvicorn.Server):
     """A server whose /readyz says 503 from the first signal on, `drain_seconds` before the port
     closes."""
 
-    def __init__(self, config: uvicorn.Config, role: Served) -> None:
+    def __init__(self, config: uvicorn.Config, role: Server) -> None:
         super().__init__(config)
         self._role = role
         self._operators: asyncio.Task[None] | None = None
@@ -86,13 +76,26 @@ class OperatorsServer(uvicorn.Server):
         yield
 
 
-def serve(role: Served, sockets: list[socket.socket] | None = None) -> None:
+def serve(role: Server, sockets: list[socket.socket] | None = None) -> None:
     """Runs a server until SIGTERM or SIGINT, on given listening sockets, if any."""
     start_logs()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(COLLECT_OBJECTS)
     config = uvicorn_config(role.server_config, role.app(), role.connections)
     DrainingServer(config, role).run(sockets)
+
+
+def bound_socket(listen: str) -> socket.socket:
+    """A new socket, bound to an address like 127.0.0.1:8801."""
+    host, port = host_and_port(listen)
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def uvicorn_config(
@@ -103,7 +106,7 @@ def uvicorn_config(
     listen: str = "",
 ) -> uvicorn.Config:
     """How uvicorn serves an application, at the public address unless another one is given."""
-    host, port = place(listen or settings.listen)
+    host, port = host_and_port(listen or settings.listen)
     return uvicorn.Config(
         app,
         host=host,

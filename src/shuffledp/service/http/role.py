@@ -1,15 +1,14 @@
-"""The base of both servers: starting, stopping, health, metrics, status as JSON and as a page."""
+"""The base of shuffler, analyzer and issuer: store, tasks, health, metrics, status."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine
+from abc import abstractmethod
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, ClassVar
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
@@ -22,14 +21,13 @@ from shuffledp.service.http.access import carries, require
 from shuffledp.service.http.administration import Administration
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.connections import Connections, watched, with_short_heads
-from shuffledp.service.http.logs import log, plain_reason
-from shuffledp.service.http.metrics import CONTENT_TYPE_LATEST, Figure, Levels, Metrics
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import CONTENT_TYPE_LATEST, Figure, Levels
 from shuffledp.service.http.operations import Operation, Served, application
-from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.server import Server
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
 from shuffledp.service.repeating import every
 from shuffledp.service.store import open_database
@@ -49,12 +47,9 @@ LEAST_FREE_BYTES = 16 << 20
 """With less free space on the disk of its spool folder, a server is not ready."""
 
 
-class Role(ABC):
+class Role(Server):
     """A server: its store, its background work, its routes."""
 
-    name: ClassVar[str]
-    about: ClassVar[str]
-    """What the role does, in one line for its page."""
     before_operations: ClassVar[tuple[Operation, ...]] = ()
     """What `before_routes` answers."""
     schema: ClassVar[Schema]
@@ -74,14 +69,9 @@ class Role(ABC):
     spool: Spool
 
     def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
-        self.server_config = config
+        super().__init__(config, (*LEVELS, *self.figures))
         self.clock = clock
-        self.metrics = Metrics(self.name, (LIMITED, *LEVELS, *self.figures))
-        self.address_rate = Rate(config.address_requests_per_minute, "address", self.metrics)
-        self.origins = Origins(config.allow_origins)
-        self.connections = Connections(config)
         self.operators_connections = Connections(config)
-        self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
     @abstractmethod
@@ -129,7 +119,6 @@ class Role(ABC):
         except BaseException:
             await self.database.close()
             raise
-        log("started", role=self.name, listen=self.server_config.listen)
 
     def _signing_key(self) -> SigningKey:
         """The key with which this server signs; made at the first start."""
@@ -159,42 +148,19 @@ class Role(ABC):
             work.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
         await self.database.close()
-        log("stopped", role=self.name)
 
-    def app(self) -> ASGIApp:
-        """The ASGI application; without the operators' routes if they have a separate
-        address."""
-
-        @contextlib.asynccontextmanager
-        async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            try:
-                await self.start()
-            except Exception as error:
-                log("cannot start", level="error", role=self.name, reason=plain_reason(error))
-                raise
-            try:
-                yield
-            finally:
-                await self.stop()
-
+    def public_routes(self) -> list[Served]:
         apart = bool(self.server_config.operators_listen)
-        app = application([one for one in self._served() if not (apart and one.operation.inside)])
-        app.router.lifespan_context = lifespan
-        routed = self.address_rate.around(self.before_routes(app))
-        return watched(self.origins.around(with_short_heads(routed)))
+        return [one for one in self.served() if not (apart and one.operation.inside)]
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""
-        app = application(self._served())
+        app = application(self.served())
         app.state.for_operators = True
         return watched(with_short_heads(app))
 
-    def _served(self) -> list[Served]:
+    def served(self) -> list[Served]:
         return [*self.own_routes(), *self._shared()]
-
-    def before_routes(self, app: ASGIApp) -> ASGIApp:
-        """The application with what a role answers without going through its routes."""
-        return app
 
     def _shared(self) -> list[Served]:
         tasks = Administration(self)
@@ -205,7 +171,7 @@ class Role(ABC):
                 operations.PAGE_SCRIPT, lambda _: Response(SCRIPT, media_type="text/javascript")
             ),
             Served(operations.STATUS, self.answer_status),
-            Served(operations.ALIVE, lambda _: PlainTextResponse("alive\n")),
+            Served(operations.ALIVE, self.answer_alive),
             Served(operations.READY, self.answer_ready),
             Served(operations.METRICS, self.answer_metrics),
             Served(operations.CURRENT, self.answer_current),
@@ -217,8 +183,7 @@ class Role(ABC):
         ]
 
     def operations(self) -> list[Operation]:
-        """Everything that this server answers."""
-        return [*self.before_operations, *(one.operation for one in self._served())]
+        return [*self.before_operations, *super().operations()]
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""
@@ -292,10 +257,7 @@ class Role(ABC):
 
     async def answer_ready(self, _: Request) -> Response:
         """200 while requests can be answered: no shutdown has begun, and the disk takes more."""
-        if self.draining:
-            raise Problem(
-                503, "draining", "The server is shutting down; use another or wait.", retry_after=5
-            )
+        self.refuse_while_draining()
         if any(work.done() for work in self._work):
             raise Problem(503, "stopped", "Background work has stopped; restart the service.")
         try:

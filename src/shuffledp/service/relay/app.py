@@ -7,34 +7,16 @@ nothing about requests, and passes on nothing but the sealed bytes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
 import httpx2
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp
 
 from shuffledp.service.answers import bounded_request_async
 from shuffledp.service.http.bodies import Arriving, read_body
-from shuffledp.service.http.config import ServerConfig
-from shuffledp.service.http.connections import Connections, watched, with_short_heads
-from shuffledp.service.http.logs import log
-from shuffledp.service.http.metrics import Metrics
-from shuffledp.service.http.operations import (
-    NEEDS_BODY,
-    PLAIN,
-    Content,
-    Operation,
-    Served,
-    application,
-    get,
-    post,
-)
-from shuffledp.service.http.origins import Origins
+from shuffledp.service.http.operations import NEEDS_BODY, PLAIN, Content, Served, get, post
 from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.rates import LIMITED, Rate
+from shuffledp.service.http.server import Server
 from shuffledp.service.relay.config import RelayConfig
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
@@ -61,7 +43,7 @@ READY = get(
 )
 
 
-class Relay:
+class Relay(Server):
     """The server between devices and a shuffler's gateway."""
 
     name = "relay"
@@ -70,58 +52,28 @@ class Relay:
     def __init__(
         self, config: RelayConfig, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
-        self.config, self._transport = config, transport
-        self.server_config: ServerConfig = config
-        self.origins, self._arriving = Origins(config.allow_origins), Arriving()
-        self.connections = Connections(config)
-        metrics = Metrics(self.name, (LIMITED,))
-        self.address_rate = Rate(config.address_requests_per_minute, "address", metrics)
-        self.draining = False
+        super().__init__(config)
+        self.config, self._transport, self._arriving = config, transport, Arriving()
 
     def served(self) -> list[Served]:
-        """The relay's routes."""
         return [
             Served(RELAY, self.answer_relay),
-            Served(ALIVE, lambda _: PlainTextResponse("alive\n")),
+            Served(ALIVE, self.answer_alive),
             Served(READY, self.answer_ready),
         ]
 
-    def operations(self) -> list[Operation]:
-        """The same, described."""
-        return [one.operation for one in self.served()]
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """The relay's connection to the shuffler, while it runs."""
-        sweep = asyncio.create_task(self.connections.sweep())
-        async with httpx2.AsyncClient(
+    async def start(self) -> None:
+        self._shuffler = httpx2.AsyncClient(
             base_url=self.config.shuffler, transport=self._transport, timeout=PASS_SECONDS
-        ) as self._shuffler:
-            log("started", role=self.name, listen=self.config.listen)
-            try:
-                yield
-            finally:
-                sweep.cancel()
-                log("stopped", role=self.name)
+        )
+        self._sweep = asyncio.create_task(self.connections.sweep())
 
-    def app(self) -> ASGIApp:
-        """The ASGI application."""
-
-        @contextlib.asynccontextmanager
-        async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            async with self.running():
-                yield
-
-        app = application(self.served())
-        app.router.lifespan_context = lifespan
-        return watched(self.origins.around(with_short_heads(self.address_rate.around(app))))
+    async def stop(self) -> None:
+        self._sweep.cancel()
+        await self._shuffler.aclose()
 
     async def answer_ready(self, _: Request) -> Response:
-        """Whether the relay can answer; a 503 from the signal to stop on."""
-        if self.draining:
-            raise Problem(
-                503, "draining", "The relay is shutting down; use another or wait.", retry_after=5
-            )
+        self.refuse_while_draining()
         return PlainTextResponse("ready\n")
 
     async def answer_relay(self, request: Request) -> Response:

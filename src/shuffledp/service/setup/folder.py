@@ -26,7 +26,7 @@ from shuffledp.documents.files import write_whole
 from shuffledp.documents.json_text import read_json_file
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import positive
-from shuffledp.service.http.config import ServerConfig
+from shuffledp.service.http.config import ServerConfig, is_address, is_store
 from shuffledp.service.roles import ROLE_CONFIGS
 from shuffledp.service.setup.compose import compose_text
 from shuffledp.service.setup.explained import explained_toml
@@ -103,6 +103,10 @@ class Organisation:
                 "A collector has no server; leave --url, --listen and --store out."
             )
         positive(self.budget, "budget")
+        if self.listen and not is_address(self.listen):
+            raise ParameterError("--listen must be host:port, for example 0.0.0.0:8801.")
+        if self.store and not is_store(self.store):
+            raise ParameterError("--store must be sqlite:<path> or postgresql://….")
         if self.folder.exists() and any(self.folder.iterdir()):
             raise ParameterError(
                 f"{self.folder} is not empty, and keys are never overwritten; name a new folder."

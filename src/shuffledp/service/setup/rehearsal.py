@@ -10,10 +10,11 @@ from typing import Any
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.service.client.collector import call, first_result, register_everywhere, waited
+from shuffledp.service.client.collector import ask, first_result, register_everywhere
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
-from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable, UntrustedServer
+from shuffledp.service.demo import wait_ready
+from shuffledp.service.errors import AlreadyAnswered, Refused
 from shuffledp.service.setup.folder import REHEARSAL_REPORTS, Folder
 from shuffledp.tasks.clock import DAY_SECONDS, system_clock
 from shuffledp.tasks.keys import PublicKey
@@ -43,7 +44,7 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     servers = {"shuffler": shuffler["url"], "analyzer": analyzer["url"]}
     for role, url in servers.items():
         say(f"Waiting for the {role} at {url}")
-        wait_until_ready(url)
+        wait_ready(url, READY_SECONDS)
     task = _task(folder, shuffler, analyzer)
     secrets = folder.secrets("collector.env")
     tokens = {role: secrets[f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"] for role in servers}
@@ -58,21 +59,6 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     )
     found = first_result(servers["analyzer"], task, RESULT_SECONDS, PAUSE_SECONDS, trouble)
     return {"truth": truth, **found}
-
-
-def wait_until_ready(url: str) -> None:
-    """Waits until a server is ready; raises `Unreachable` if it is not in time."""
-
-    def ready() -> bool | None:
-        try:
-            return bool(call("GET", f"{url}/readyz"))
-        except UntrustedServer:
-            raise
-        except (Refused, Unreachable):
-            return None
-
-    trouble = f"The server at {url} is not ready; start it, and look at its log."
-    waited(ready, READY_SECONDS, PAUSE_SECONDS, trouble)
 
 
 def _task(folder: Folder, shuffler: dict[str, Any], analyzer: dict[str, Any]) -> Task:
@@ -125,9 +111,9 @@ def enrol_for_rehearsal(folder: Folder, url: str, say: Say) -> None:
     one report in total."""
     if not folder.to_enrol.exists():
         return
-    wait_until_ready(url)
+    wait_ready(url, READY_SECONDS)
     hashes = folder.to_enrol.read_text("utf-8").split()
     token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
     folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice
-    call("POST", f"{url}/tokens", token, json={"sha256": hashes})
+    ask(url, "/tokens", token, method="POST", json={"sha256": hashes})
     say(f"Enrolled {len(hashes)} tokens for the collector's rehearsal")
