@@ -233,15 +233,8 @@ class IndependentCell(Cell):
         """
 
     @abstractmethod
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """How many +1 and −1 each user sends, each drawn independently.
-
-        Ensures: position i is an independent draw of `randomize` at values[i], exactly.
-        """
-
-    @abstractmethod
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """The sums of `randomize_each`: every user is drawn independently, only sums are kept."""
+        """The sums of `randomize` over users with these values, each drawn independently."""
 
     @abstractmethod
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:

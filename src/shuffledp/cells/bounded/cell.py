@@ -430,9 +430,6 @@ class BoundedCell(CutCell, IndependentCell):
         z_minus = sampler(down_noise).draw_one(entropy)
         return self.base + v + z_plus - z_minus, 0
 
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return draws.randomize_each(self, self.checked(values), entropy)
-
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
         return draws.randomize_total(self, self.checked(values), entropy), 0
 

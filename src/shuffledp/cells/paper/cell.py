@@ -33,7 +33,6 @@ from shuffledp.cells.base import (
     LARGEST_VALUE,
     MOST_USERS,
     PROBABILITY,
-    USERS_AT_ONCE,
     Counts,
     Floats,
     IndependentCell,
@@ -140,28 +139,6 @@ class PaperCell(IndependentCell):
     def kept_messages(self, value: int) -> tuple[int, int]:
         """How many +1 and −1 a value sends that is not muted."""
         return self.input_pairs + value, self.input_pairs + self.stand_in
-
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        values = self.checked(values)
-        plus, minus = np.empty((2, values.size), np.int64)
-        for begin in range(0, values.size, USERS_AT_ONCE):
-            part = slice(begin, begin + USERS_AT_ONCE)
-            self._randomize_part(values[part], plus[part], minus[part], entropy)
-        return plus, minus
-
-    def _randomize_part(
-        self, values: Values, plus: Counts, minus: Counts, entropy: Entropy
-    ) -> None:
-        base_plus, base_minus = self.kept_messages(0)
-        plus[:] = values  # first widened, then added to: a byte would wrap around
-        plus += base_plus
-        minus.fill(base_minus)
-        muted = sampler(self.mute).hits(values.size, entropy)
-        plus[muted] = 0
-        minus[muted] = 0
-        sampler(self.plus_noise.share(self.users)).add_draws(entropy, plus)
-        sampler(self.minus_noise.share(self.users)).add_draws(entropy, minus)
-        sampler(self.flood.share(self.users)).add_draws(entropy, plus, minus)
 
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
         values, size = self.checked(values), len(values)
