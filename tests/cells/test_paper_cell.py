@@ -146,6 +146,12 @@ def test_the_door_refuses_a_short_batch() -> None:
     assert (view.arranged() == 1).sum() == 5
 
 
+def test_muting_rarer_than_any_float_has_a_lower_bound_too() -> None:
+    rare, rarer = (replace(CELL, mute_probability=F(1, 10**k)) for k in (300, 390))
+    low, high = (replace(cell, input_pairs=9000).fewest_messages(F(1), 1) for cell in (rare, rarer))
+    assert low is not None and high is not None and 1 < low < high
+
+
 def test_a_report_prints_no_counts() -> None:
     assert "12345" not in repr(Report(users=1, plus=np.array([12345]), minus=np.array([12345])))
 

@@ -183,6 +183,16 @@ def test_intervals_are_the_counts_that_explain_the_tokens(outside: float) -> Non
     assert (at(at_most, high + 1) <= outside / 2).all()
 
 
+def test_the_law_fits_into_floats_with_many_more_buckets_than_users() -> None:
+    """The masses of the urn exceed every float; those of the law have the exact moments."""
+    cell = plan_sparse(100, 10**6, 1, max_messages=1000, error_at=10)
+    law, tokens = cell.bucket_law, np.arange(cell.most_messages + 1)
+    for masses in (law.noise, law.jumped):
+        assert masses.sum() == pytest.approx(1)
+    mean = (1 - law.jump) * (law.noise @ tokens[:-1]) + law.jump * (law.jumped @ tokens)
+    assert mean == pytest.approx(float(cell.moments.mean))
+
+
 def test_intervals_for_tiny_chances_are_wider() -> None:
     tokens = np.arange(0, 300, 25)
     low, high = MIDDLE.intervals(1000, tokens, 1e-9)

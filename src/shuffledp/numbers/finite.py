@@ -20,6 +20,9 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ball
 from shuffledp.numbers.laws import TAIL_DECAYS, Law
 
+SMALLEST, LARGEST = 5e-324, 1 - 2**-53
+"""The floats next to 0 and 1."""
+
 
 @dataclass(frozen=True)
 class Finite(Law):
@@ -92,7 +95,8 @@ class CutNegativeBinomial(Law):
 
     def tail(self) -> int:
         """See `Law.tail`: the masses fall about as β^j = e^(−decay·j)."""
-        return int(TAIL_DECAYS / -log(self.beta))
+        beta = min(max(float(self.beta), SMALLEST), LARGEST)
+        return int(TAIL_DECAYS / -log(beta))
 
     def pmf(self, k: int) -> arb:
         if not 0 <= k <= self.cut:

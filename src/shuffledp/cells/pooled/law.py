@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from shuffledp.cells.bounded.error import (
     weighted,
 )
 from shuffledp.cells.bounded.law import Moments
-from shuffledp.cells.urn import urn_masses
+from shuffledp.cells.urn import float_masses, urn_masses
 from shuffledp.numbers.exact import ball
 
 if TYPE_CHECKING:
@@ -98,11 +98,9 @@ def _moments_at(cell: PooledCell, bits: int) -> Moments:
 
 @lru_cache(maxsize=64)
 def _float_masses(cell: PooledCell) -> tuple[Floats, Floats]:
-    """The masses of N and J with a relative error of about 10⁻¹³ each: all terms are positive."""
-    noise, dealt = urn_masses(
-        cell, cell.up.cut, cell.together, 1 / cell.users, float(cell.up.decay)
-    )
-    return np.array(noise), np.array(dealt)
+    """The masses of N and J."""
+    cut, k = cell.up.cut, cell.together
+    return float_masses(cell, cut, k, cell.up.decay, partial(urn_masses, cell, cut, k))
 
 
 class Parts(NamedTuple):
