@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, get_type_hints
 
 import numpy as np
 from flint import arb
@@ -62,7 +62,59 @@ def check_one_value_each(values: Values) -> None:
         )
 
 
-class Cell(ABC):
+LEFT_OUT = {"left_out": True}
+"""Metadata of a field that JSON leaves out where it has its default."""
+
+
+class Parameters:
+    """A dataclass of exact parameters that is read from JSON and written as JSON. A field may have
+    another name there, which its metadata gives as `json`."""
+
+    json_order: ClassVar[tuple[str, ...]] = ()
+    """The fields in JSON, if not all of them are there or in another order."""
+
+    @classmethod
+    def _in_json(cls) -> list[Field[Any]]:
+        known = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
+        return [known[name] for name in cls.json_order or known]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All parameters, rationals as exact text."""
+        found = {}
+        for one in self._in_json():
+            value = getattr(self, one.name)
+            if not one.metadata.get("left_out") or value != one.default:
+                found[one.metadata.get("json", one.name)] = _to_json(value)
+        return found
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The parameters that `to_dict` describes."""
+        kinds, found = get_type_hints(cls), {}
+        for one in cls._in_json():
+            name = one.metadata.get("json", one.name)
+            if not one.metadata.get("left_out") or name in data:
+                found[one.name] = _from_json(kinds[one.name], data[name])
+        return cls(**found)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Parameters):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [str(number) for number in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _from_json(kind: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return kind.from_dict(value)
+    if isinstance(value, list):
+        return tuple(Fraction(text) for text in value)
+    return Fraction(value) if isinstance(value, str) else value
+
+
+class Cell(Parameters, ABC):
     """One counter with exact parameters, and the estimates that follow from its messages."""
 
     kind: ClassVar[str]
@@ -209,16 +261,9 @@ class Cell(ABC):
         covariance a + b·(f + g); for reporting only."""
         return 0.0, 0.0
 
-    # As JSON
-
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The kind and all parameters, rationals as exact text."""
-
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The cell that `to_dict` describes."""
+        return {"kind": self.kind, **super().to_dict()}
 
 
 class IndependentCell(Cell):

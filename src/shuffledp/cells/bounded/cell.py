@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lcm, log2
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flint import arb
@@ -35,12 +35,14 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
+    LEFT_OUT,
     MOST_USERS,
     PROBABILITY,
     Cell,
     Counts,
     Floats,
     IndependentCell,
+    Parameters,
     Values,
     check_epsilon,
     only_plus,
@@ -69,7 +71,7 @@ STEPS_PER_CUT, STEP_BITS = 20, 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direction:
+class Direction(Parameters):
     """The noise and the muting that hide a change in one direction."""
 
     epsilon: Fraction
@@ -82,7 +84,7 @@ class Direction:
     """w ≤ z: the largest noise of a muted user."""
     odds: tuple[Fraction, ...]
     """o_1..o_D: the weight of each muted jump, against 1 for sending the value."""
-    ratio: Fraction = Fraction(1)
+    ratio: Fraction = field(default=Fraction(1), metadata=LEFT_OUT)
     """κ ≤ 1: the odds of a user whose value cannot change in this direction (1 for up, 0 for down)
     are κ times as large. Less than 1 only for values 0 and 1."""
 
@@ -135,31 +137,12 @@ class Direction:
         """(1 − κ)·o_1: by how much the odds of users with the two values differ."""
         return (1 - self.ratio) * self.odds[0]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The parameters, rationals as exact text; `ratio` only where it is not 1."""
-        ratio = {} if self.ratio == 1 else {"ratio": str(self.ratio)}
-        return {
-            "epsilon": str(self.epsilon),
-            "decay": str(self.decay),
-            "cut": self.cut,
-            "muted_cut": self.muted_cut,
-            "odds": [str(odds) for odds in self.odds],
-            **ratio,
-        }
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Direction:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The parameters that `to_dict` describes."""
         if data.get("ratio") == "1":
             raise ParameterError("A ratio of 1 is left out; ask its author for a corrected file.")
-        return cls(
-            epsilon=Fraction(data["epsilon"]),
-            decay=Fraction(data["decay"]),
-            cut=data["cut"],
-            muted_cut=data["muted_cut"],
-            odds=tuple(Fraction(odds) for odds in data["odds"]),
-            ratio=Fraction(data.get("ratio", 1)),
-        )
+        return super().from_dict(data)
 
 
 ODDS = Rational(Fraction(0), LARGEST_ODDS)
@@ -339,17 +322,6 @@ class CutCell(Cell):
     log_error = bounded_error.log_characteristic
     log_moment = bounded_error.log_moment
 
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "users": self.users,
-            "largest": self.largest,
-            "up": self.up.to_dict(),
-            "down": self.down.to_dict(),
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedCell(CutCell, IndependentCell):
@@ -450,15 +422,6 @@ class BoundedCell(CutCell, IndependentCell):
     user_function = bounded_error.user_function
     log_user_moment = bounded_error.log_user
     fewest_messages = bounded_limit.fewest_messages
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:
-        return cls(
-            users=data["users"],
-            largest=data["largest"],
-            up=Direction.from_dict(data["up"]),
-            down=Direction.from_dict(data["down"]),
-        )
 
 
 BY_VALUE = Record(DIRECTION.fields, {"ratio": PROBABILITY})

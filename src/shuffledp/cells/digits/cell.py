@@ -23,23 +23,30 @@ noise of a user's cells adds up to more than Z with a probability below `joint_c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import comb, prod
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Member, Values, only_plus
+from shuffledp.cells.base import (
+    PROBABILITY,
+    CellGroup,
+    Counts,
+    Member,
+    Parameters,
+    Values,
+    only_plus,
+)
 from shuffledp.cells.bounded.cell import (
     CUT_FIELDS,
     LARGEST_ODDS,
     MOST_BITS,
     ODDS,
     CutCell,
-    Direction,
 )
 from shuffledp.cells.digits import draws
 from shuffledp.cells.digits import law as shared_law
@@ -58,7 +65,7 @@ MOST_COMBINATIONS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedWayUp:
+class SharedWayUp(Parameters):
     """What a cell must know about the cells with which it shares its way up."""
 
     cells: int
@@ -84,25 +91,6 @@ class SharedWayUp:
         if any(n.denominator.bit_length() > MOST_BITS for n in (self.decay, *self.stray_odds)):
             raise ParameterError(f"Odds and decay may have at most {MOST_BITS:,} bits; round them.")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "cells": self.cells,
-            "others": self.others,
-            "decay": str(self.decay),
-            "other_odds": str(self.other_odds),
-            "stray_odds": [str(odds) for odds in self.stray_odds],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            cells=data["cells"],
-            others=data["others"],
-            decay=Fraction(data["decay"]),
-            other_odds=Fraction(data["other_odds"]),
-            stray_odds=tuple(Fraction(odds) for odds in data["stray_odds"]),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCell(CutCell):
@@ -110,7 +98,7 @@ class SharedCell(CutCell):
 
     kind: ClassVar[str] = "shared"
 
-    way_up: SharedWayUp
+    way_up: SharedWayUp = field(metadata={"json": "together"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,21 +158,6 @@ class SharedCell(CutCell):
         # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
         tail = beta ** (cut + 1) / max(1 - beta, 1e-300)
         return min(1.0, 4 * comb(k, 2) * tail * (1 + cut) / self.users)
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "together": self.way_up.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SharedCell:
-        return cls(
-            users=data["users"],
-            largest=data["largest"],
-            up=Direction.from_dict(data["up"]),
-            down=Direction.from_dict(data["down"]),
-            way_up=SharedWayUp.from_dict(data["together"]),
-        )
 
 
 @dataclass(frozen=True)

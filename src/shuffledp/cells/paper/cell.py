@@ -18,11 +18,10 @@ Poi(kλ/n): `aggregate` uses that, and its cost does not grow with k.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from flint import arb
@@ -283,34 +282,6 @@ class PaperCell(IndependentCell):
         return (
             to_float(lambda: ball(reports * (1 - q) * held) + noise),
             to_float(lambda: ball(reports * q * (1 - q) * held**2) + spread) ** 0.5,
-        )
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "users": self.users,
-            "largest": self.largest,
-            "up_epsilon": str(self.up_epsilon),
-            "down_epsilon": str(self.down_epsilon),
-            "mute_probability": str(self.mute_probability),
-            "input_pairs": self.input_pairs,
-            "flood_mean": str(self.flood_mean),
-            "stand_in": self.stand_in,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PaperCell:
-        return cls(
-            users=int(data["users"]),
-            largest=int(data["largest"]),
-            up_epsilon=Fraction(data["up_epsilon"]),
-            down_epsilon=Fraction(data["down_epsilon"]),
-            mute_probability=Fraction(data["mute_probability"]),
-            input_pairs=int(data["input_pairs"]),
-            flood_mean=Fraction(data["flood_mean"]),
-            stand_in=int(data["stand_in"]),
         )
 
 
