@@ -14,10 +14,11 @@ from sparse_oracle import Instance, Vector, together, user_law, whole
 from view_draws import as_array, chi2, one_by_one
 
 from shuffledp import SeededEntropy
+from shuffledp.cells.search import CellTarget
 from shuffledp.cells.sparse.cell import NO_VALUE, SparseBuckets, SparseCell
 from shuffledp.cells.sparse.error import at_least, at_most, chernoff, laws
 from shuffledp.cells.sparse.proof import prove
-from shuffledp.cells.sparse.search import plan_sparse
+from shuffledp.cells.sparse.search import plan_sparse, search_buckets
 from shuffledp.errors import ParameterError, PlanningError, ValueOutOfRange
 from shuffledp.numbers.sampler import successes_by_bits
 
@@ -304,8 +305,12 @@ def test_limits_on_averages_and_jumps_are_kept() -> None:
     free = plan_sparse(10**6, 10**6, 1, error_at=1000)
     calm = plan_sparse(10**6, 10**6, 1, error_at=1000, max_jumps=1000)
     assert float(free.jump) * 10**6 > 1000 >= float(calm.jump) * 10**6
-    few = plan_sparse(10**6, 10**6, 1, error_at=1000, max_average=0.9)
-    assert float(few.messages_per_user()) <= 0.9 < float(free.messages_per_user())
+    target = CellTarget(
+        users=10**6, expected=10**6, largest=1, up=F(1), down=F(1), mse=F(1), error_at=1000
+    )
+    found = search_buckets(F(1), target, 0.9, 10**6)
+    assert found is not None
+    assert float(found.cell.messages_per_user()) <= 0.9 < float(free.messages_per_user())
     with pytest.raises(PlanningError, match="No sparse cell meets these limits"):
         plan_sparse(10**6, 10**6, 1, max_jumps=0)
 

@@ -26,10 +26,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.sparse.law import BucketLaw
 from shuffledp.numbers.inversion import first_true
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Integers = NDArray[np.int64]
+from shuffledp.numbers.lattice import Complexes, Floats, Integers
 
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 14.0  # standard deviations on each side of the mean …

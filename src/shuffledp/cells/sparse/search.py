@@ -16,16 +16,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.cells.base import Floats
 from shuffledp.cells.search import CellTarget, FoundCells
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS, MOST_SPARSE_CUT, SparseCell
 from shuffledp.cells.sparse.proof import exponential_below, spill
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, round_to, to_float, whole
-
-Floats = NDArray[np.float64]
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 DIGITS = 4
@@ -221,15 +219,13 @@ def plan_sparse(
     max_messages: int = DEFAULT_MESSAGES,
     error_at: int = DEFAULT_COUNT,
     expected: int | None = None,
-    max_average: float = math.inf,
     max_jumps: float = math.inf,
 ) -> SparseCell:
     """The sparse cell that errs least at a bucket of `error_at` users, with at most `max_messages`
     messages in a report.
 
-    `expected` users (at least `users`) may take part; `max_average` limits the messages of a user
-    on average, and `max_jumps` the jumps (Z+1 tokens, of which several may lie in one bucket) that
-    are expected among `users`.
+    `expected` users (at least `users`) may take part; `max_jumps` limits the jumps (Z+1 tokens, of
+    which several may lie in one bucket) that are expected among `users`.
 
     >>> cell = plan_sparse(10**6, 10**4, 1, error_at=1000)
     >>> cell.most_messages, round(cell.rmse(10**6, 1000), 1)
@@ -241,7 +237,6 @@ def plan_sparse(
         epsilon=positive_as_written(epsilon, "epsilon"),
         expected=whole(users if expected is None else expected, "expected", least=users),
         count=whole(error_at, "error_at", least=0),
-        average=max_average,
         jumps=max_jumps,
     )
     cut = min(whole(max_messages, "max_messages", least=1), MOST_SPARSE_CUT + 1) - 1
@@ -250,21 +245,21 @@ def plan_sparse(
 
 def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
     """The cell of least error with a cut of at most `most`; the least cut with about that error."""
-    found = _least_error(task, most)
-    if found is None:
-        raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
-    enough = found.mse * SAME_ERROR
-
-    def does(cut: int) -> bool:
-        proposal = _least_error(task, cut)
-        return proposal is not None and proposal.mse <= enough
-
-    cut = _least_cut(does, most)
+    while (found := _least_error(task, most)) is None:
+        if most == 0:
+            raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
+        most //= 2  # a float cannot hold the jumps of a long cut where the noise falls fast
+    cut = _least_cut(task, found.mse * SAME_ERROR, most)
     return exact_cell(task, cut, _balanced(task, cut))
 
 
-def _least_cut(does: Callable[[int], bool], most: int) -> int:
-    """The least cut that satisfies the condition, by bisection. Requires: `most` satisfies it."""
+def _least_cut(task: SparseTask, limit: float, most: int) -> int:
+    """The least cut with which a cell errs by at most `limit`. Requires: `most` is such a cut."""
+
+    def does(cut: int) -> bool:
+        proposal = _least_error(task, cut)
+        return proposal is not None and proposal.mse <= limit
+
     if most == 0 or not does(most - 1):
         return most
     return first_whole(does, -1, most - 1)
@@ -274,15 +269,10 @@ def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:
     """The cell with the shortest report, or with the fewest messages on average, that errs by at
     most `mse` at the task's count."""
     for margin in (1 - 1e-6, 1 - 1e-4, 1 - 1e-3):
-        limit = float(mse) * margin
-
-        def does(cut: int, limit: float = limit) -> bool:
-            found = _least_error(task, cut)
-            return found is not None and found.mse <= limit
-
-        if not does(MOST_SPARSE_CUT):
+        limit, longest = float(mse) * margin, _least_error(task, MOST_SPARSE_CUT)
+        if longest is None or longest.mse > limit:
             break
-        cut = _least_cut(does, MOST_SPARSE_CUT)
+        cut = _least_cut(task, limit, MOST_SPARSE_CUT)
         proposal = _least_error(task, cut)
         if not padded:
             cuts = sorted({cut, *(min(cut + round(cut * part), 4 * cut + 8) for part in (0.25, 1))})
