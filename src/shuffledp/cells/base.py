@@ -25,7 +25,7 @@ from shuffledp.documents.schema import Rational
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import positive, show, to_float
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -317,7 +317,7 @@ class IndependentCell(Cell):
         return None if laws else sure
 
     @abstractmethod
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self, copies: int) -> tuple[int, list[NoiseMessages]]:
         """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
         a + a sum of independent draws of these laws, in stochastic order; without laws, at most
         a."""
@@ -435,7 +435,7 @@ class CellGroup(ABC):
         return None if laws else sure
 
     @abstractmethod
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         """(a, laws): a user sends at most a + a sum of independent draws of these laws; without
         laws, at most a."""
 
@@ -501,7 +501,7 @@ class Copies(CellGroup):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         return self.cell.top_up(absent, self.copies, entropy)
 
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         return self.cell.message_laws(self.copies)
 
 

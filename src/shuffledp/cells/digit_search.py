@@ -22,8 +22,8 @@ import numpy as np
 from shuffledp.cells.base import CellGroup
 from shuffledp.cells.search import counted_messages
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.lattice import Floats
 from shuffledp.numbers.rounding import FINEST_GRID, worst_rounding
-from shuffledp.numbers.special import Floats
 
 DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4

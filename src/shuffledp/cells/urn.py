@@ -21,7 +21,7 @@ from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import FIRST_PRECISION, ball
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 from shuffledp.numbers.uniform import uniform_whole
 
 TOKENS_AT_ONCE = 1 << 22
@@ -76,7 +76,7 @@ class DealtBuckets(CellGroup):
     def most_messages(self) -> int:
         """The most messages that a user sends."""
 
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         return self.most_messages, []
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from shuffledp.numbers.lattice import Floats, Integers
+
 Chances = Callable[[Integers, Integers], Floats]
 """(true sums, observed differences) → P(difference ≤ observed), pair by pair."""
 

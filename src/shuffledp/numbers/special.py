@@ -7,9 +7,8 @@ is 10¹² and s is a thousand.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from shuffledp.numbers.lattice import Floats
 
 SHIFT = 3
 

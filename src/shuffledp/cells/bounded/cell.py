@@ -57,7 +57,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 from shuffledp.numbers.sampler import sampler
 
 MOST_CUT = 65_535
@@ -350,7 +350,7 @@ class BoundedCell(CutCell, IndependentCell):
     def most_messages(self) -> int:
         return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
 
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self, copies: int) -> tuple[int, list[NoiseMessages]]:
         return copies * self.most_messages, []
 
     @cached_property

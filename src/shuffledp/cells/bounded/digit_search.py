@@ -35,7 +35,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_found
 from shuffledp.numbers.exact import round_to
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
 """Rounds of the search, and how many radices remain after each."""

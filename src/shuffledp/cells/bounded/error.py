@@ -34,14 +34,11 @@ from numpy.typing import NDArray
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.inversion import first_true
+from shuffledp.numbers.lattice import Complexes, Floats, Integers
 
 if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell, CutCell
 
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Integers = NDArray[np.int64]
 
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴

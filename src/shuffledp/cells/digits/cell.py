@@ -56,7 +56,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import probability, whole
 from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 
 MOST_TOGETHER = 24
 """The most cells that may share their way up."""
@@ -231,7 +231,7 @@ class SharedDigits(CellGroup):
     def most_messages(self) -> int:
         return sum(cell.base + cell.largest for cell in self.cells) + 2 * self.cells[0].up.cut + 1
 
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         return self.most_messages, []
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:

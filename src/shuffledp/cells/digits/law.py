@@ -20,7 +20,6 @@ import numpy as np
 from flint import arb
 
 from shuffledp.cells.bounded.error import (
-    Floats,
     UserFunction,
     noise_masses,
     noise_off,
@@ -30,6 +29,7 @@ from shuffledp.cells.bounded.error import (
 )
 from shuffledp.cells.bounded.law import Moments
 from shuffledp.numbers.exact import ball
+from shuffledp.numbers.lattice import Floats
 
 if TYPE_CHECKING:
     from shuffledp.cells.digits.cell import SharedCell

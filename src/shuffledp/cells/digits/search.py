@@ -46,7 +46,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, FoundCells
 from shuffledp.errors import CertificateError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices remain after each."""

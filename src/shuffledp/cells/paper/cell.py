@@ -45,7 +45,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, exact, probability, show, to_float, whole
 from shuffledp.numbers.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
-from shuffledp.numbers.message_law import MessageLaw, NoiseMessages
+from shuffledp.numbers.message_law import NoiseMessages
 from shuffledp.numbers.sampler import sampler
 from shuffledp.numbers.uniform import Uniform, invert
 
@@ -209,13 +209,10 @@ class PaperCell(IndependentCell):
         pairs = least_pairs(loss, self.down_epsilon, self.mute_probability, self.input_pairs)
         return float(1 - self.mute_probability) * (2 * copies * pairs + 1)
 
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self, copies: int) -> tuple[int, list[NoiseMessages]]:
         most_input = copies * sum(self.kept_messages(0)) + self.largest
-        return most_input, self._noise_laws(Fraction(copies, self.users))
-
-    def _noise_laws(self, shape: Fraction) -> list[MessageLaw]:
-        """The given multiple of all users' noise: copies add up to one law of each kind."""
-        return [
+        shape = Fraction(copies, self.users)  # copies add up to one law of each kind
+        return most_input, [
             NoiseMessages(NegativeBinomial(shape, self.plus_noise.decay)),
             NoiseMessages(NegativeBinomial(shape, self.minus_noise.decay)),
             NoiseMessages(Poisson(shape * self.flood_mean), step=2),

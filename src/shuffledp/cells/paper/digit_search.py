@@ -36,7 +36,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect_found
 from shuffledp.numbers.exact import ball, round_to, sign
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 SEARCH_ROUNDS = ((0, 200), (3, 40), (7, 8))
 """Rounds of the search, and how many radices remain after each."""

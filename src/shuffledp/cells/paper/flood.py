@@ -27,8 +27,9 @@ from shuffledp.cells.paper.proof import tightest
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect_arrays
 from shuffledp.numbers.exact import round_to
+from shuffledp.numbers.lattice import Floats
 from shuffledp.numbers.message_law import OVERFLOW_BITS
-from shuffledp.numbers.special import Floats, digamma_rise, log_gamma_rise
+from shuffledp.numbers.special import digamma_rise, log_gamma_rise
 
 Shape = tuple[int, int]
 """A cell's largest value D and its stand-in h."""

@@ -35,7 +35,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells, counte
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_arrays
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 GRID_POINTS = 24
 GRID_ZOOMS = 6
@@ -295,8 +295,7 @@ def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell
     shapes = [task]
     if task.largest > 1:
         shapes.append(replace(task, stand_in=task.largest // 2))
-        ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
-        rough = [tightest_error(shape, ends, messages, None) or ends[1] for shape in shapes]
+        rough = [_least(shape, messages) for shape in shapes]
         shapes = [shapes[rough.index(min(rough))]]
     return best_for_messages(shapes[0], messages)
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from flint import arb, ctx
 
+from shuffledp.cells.base import Floats
 from shuffledp.cells.bounded.error import (
-    Floats,
     UserFunction,
     noise_masses,
     transform_off,
