@@ -18,7 +18,8 @@ and then each cell on its own, with odds 1 : o^d_1 … o^d_D,
 and sends z_d + w_d + v + n + Z₊ messages: over all cells at most Σ(z_d + w_d + D) + 2Z + 1.
 
 Everything here about one cell alone (moments, error laws) treats its Z₊ as cut at Z by itself; the
-noise of a user's cells adds up to more than Z with a probability below `joint_chance`.
+noise of some user's cells adds up to more than Z with a probability of at most
+2k(k−1)·(1+Z)·β^(Z+1)/(m·(1−β)), if there are at least k users, β the largest of all cells (§18).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import comb, prod
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -148,16 +149,6 @@ class SharedCell(CutCell):
     moments = shared_law.moments
     user_function = shared_law.user_function
     log_user_moment = shared_law.log_user_moment
-
-    def joint_chance(self) -> float:
-        """An upper bound on the probability that in one batch of `users` some user's noise upwards,
-        drawn cell by cell, adds up to more than Z; it treats all cells like the widest one."""
-        k, cut, beta = self.way_up.cells, self.up.cut, float(self.way_up.decay)
-        if self.users < k:
-            return 1.0
-        # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
-        tail = beta ** (cut + 1) / max(1 - beta, 1e-300)
-        return min(1.0, 4 * comb(k, 2) * tail * (1 + cut) / self.users)
 
 
 @dataclass(frozen=True)
