@@ -40,7 +40,6 @@ from shuffledp.cells.base import (
     PROBABILITY,
     Cell,
     Counts,
-    Floats,
     IndependentCell,
     Parameters,
     Values,
@@ -214,12 +213,8 @@ class CutCell(Cell):
         """The moments of one user's v, in balls of the working precision."""
 
     @abstractmethod
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        """The characteristic function of one user's v, in parts."""
-
-    @abstractmethod
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        """ln E[e^(θ(v−x))] of one user whose value is x."""
+    def user_parts(self, at: bounded_error.Points) -> bounded_error.UserParts:
+        """What the characteristic function, or the moments, of one user's v are made of."""
 
     # Common to both kinds
 
@@ -321,6 +316,8 @@ class CutCell(Cell):
     error_law = bounded_error.error_law
     log_error = bounded_error.log_characteristic
     log_moment = bounded_error.log_moment
+    user_function = bounded_error.user_function
+    log_user_moment = bounded_error.log_user_moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,8 +416,7 @@ class BoundedCell(CutCell, IndependentCell):
         return only_plus(draws.copies_of_zero(self, copies, absent, entropy))
 
     moments = bounded_law.moments
-    user_function = bounded_error.user_function
-    log_user_moment = bounded_error.log_user
+    user_parts = bounded_error.user_parts
     fewest_messages = bounded_limit.fewest_messages
 
 

@@ -147,8 +147,7 @@ class SharedCell(CutCell):
         return Finite.of(self.down.odds)
 
     moments = shared_law.moments
-    user_function = shared_law.user_function
-    log_user_moment = shared_law.log_user_moment
+    user_parts = shared_law.user_parts
 
 
 @dataclass(frozen=True)

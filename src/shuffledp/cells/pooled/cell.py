@@ -123,8 +123,7 @@ class PooledCell(CutCell):
         return 1
 
     moments = law.moments
-    user_function = law.user_function
-    log_user_moment = law.log_user_moment
+    user_parts = law.user_parts
 
     def merged(self, copies: int) -> PooledCell:
         """A cell that estimates, from the messages to several buckets, how many users have one of

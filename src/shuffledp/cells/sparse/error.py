@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.cells.bounded.error import log_above_one
 from shuffledp.cells.sparse.law import BucketLaw
 from shuffledp.numbers.inversion import first_true
 from shuffledp.numbers.lattice import Complexes, Floats, Integers
@@ -54,10 +55,7 @@ def _off(law: BucketLaw, argument: NDArray[Any], x: float) -> NDArray[Any]:
 def _log_user(law: BucketLaw, t: NDArray[Any], x: float) -> Complexes:
     """ln E[e^(it·tokens)] of such a user, accurate even close to 0, because it is multiplied by the
     number of users."""
-    off = np.asarray(_off(law, 1j * t, x))
-    square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
-    size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
-    return np.asarray(size + 1j * np.arctan2(off.imag, 1 + off.real))
+    return log_above_one(_off(law, 1j * t, x))
 
 
 @lru_cache(maxsize=64)
