@@ -301,6 +301,18 @@ def test_more_messages_never_err_more_and_useless_ones_are_not_taken() -> None:
     assert cells[-1].most_messages < 300
 
 
+def test_long_cuts_are_as_good_as_short_ones_with_a_large_epsilon() -> None:
+    """Where the noise falls fast, a long cut needs jumps rarer than any float."""
+    short, long = (plan_sparse(1000, 300, 12, max_messages=k, error_at=100) for k in (25, 1024))
+    assert long.rmse(1000, 100) < 1.001 * short.rmse(1000, 100)
+    target = CellTarget(
+        users=1000, expected=1000, largest=1, up=F(6), down=F(6), mse=F(1, 5), error_at=100
+    )
+    found = search_buckets(F(12), target, None, 300)
+    assert found is not None and found.mse <= F(1, 5)
+    assert isinstance(found.cell, SparseCell) and prove(found.cell, F(12), F(12))
+
+
 def test_limits_on_averages_and_jumps_are_kept() -> None:
     free = plan_sparse(10**6, 10**6, 1, error_at=1000)
     calm = plan_sparse(10**6, 10**6, 1, error_at=1000, max_jumps=1000)

@@ -34,6 +34,9 @@ DECAYS = np.geomspace(1e-4, 40.0, 120)
 """ln(1/β)."""
 SHARES = np.concatenate([np.geomspace(1e-7, 0.4, 60), 1 - np.geomspace(0.55, 1e-6, 30)])
 """φ."""
+RAREST_JUMP = 1e-70
+"""More jumps than are needed cost nothing at this probability, and a cell has room for its digits.
+Long cuts would need jumps rarer than any float."""
 SAME_ERROR = 1.001
 """A shorter report is taken if its MSE is at most this many times the least."""
 BALANCE = 1.02
@@ -114,7 +117,8 @@ def _grid(task: SparseTask, cut: int, decays: Floats, shares: Floats) -> Grid:
         held = p * (noise + 2 * one / b + 1) + q * noise + o * jumps - (mean + p) ** 2
         mse = (f * held + (n - f) * empty) / p**2
         average = (1 - o) * one + o * jumped + p
-        allowed = np.isfinite(mse) & (o > 0) & (average <= task.average) & (o * m <= task.jumps)
+        allowed = np.isfinite(mse) & (average <= task.average)
+        allowed &= np.maximum(o, RAREST_JUMP) * m <= task.jumps
     return Grid(*(np.where(allowed, x, np.inf) for x in (mse, n * empty / p**2, average)))
 
 
@@ -191,7 +195,7 @@ def exact_cell(task: SparseTask, cut: int, found: Proposal) -> SparseCell:
     jump_odds = m * beyond / (share * price)
     muted_odds = 1 / ((1 - share * Fraction(m - 1, m)) * price)
     most = 1 / (1 + jump_odds + muted_odds)
-    jump = round_to(float(most * jump_odds) * (1 + 1e-12), 6, up=True)
+    jump = round_to(max(float(most * jump_odds), RAREST_JUMP) * (1 + 1e-12), 6, up=True)
     data = Fraction(math.floor((1 - jump) / (1 + muted_odds) * 10**12), 10**12)
     if data <= 0 or jump >= 1:
         raise PlanningError("No sparse cell works with so few messages; allow more.")
@@ -245,10 +249,9 @@ def plan_sparse(
 
 def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
     """The cell of least error with a cut of at most `most`; the least cut with about that error."""
-    while (found := _least_error(task, most)) is None:
-        if most == 0:
-            raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
-        most //= 2  # a float cannot hold the jumps of a long cut where the noise falls fast
+    found = _least_error(task, most)
+    if found is None:
+        raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
     cut = _least_cut(task, found.mse * SAME_ERROR, most)
     return exact_cell(task, cut, _balanced(task, cut))
 
