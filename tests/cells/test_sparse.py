@@ -305,6 +305,8 @@ def test_long_cuts_are_as_good_as_short_ones_with_a_large_epsilon() -> None:
     """Where the noise falls fast, a long cut needs jumps rarer than any float."""
     short, long = (plan_sparse(1000, 300, 12, max_messages=k, error_at=100) for k in (25, 1024))
     assert long.rmse(1000, 100) < 1.001 * short.rmse(1000, 100)
+    none, some = (plan_sparse(10**4, 100, 20, max_messages=k, error_at=10) for k in (1, 5))
+    assert some.rmse(10**4, 10) <= none.rmse(10**4, 10)  # without noise, the error is least here
     target = CellTarget(
         users=1000, expected=1000, largest=1, up=F(6), down=F(6), mse=F(1, 5), error_at=100
     )

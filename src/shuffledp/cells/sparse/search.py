@@ -143,12 +143,12 @@ def _least(
             mse=float(grid.mse[i, j]),
             average=float(grid.average[i, j]),
         )
-        decays = np.geomspace(*_neighbours(decays, i), FINE)
-        shares = np.linspace(*_neighbours(shares, j), FINE)
+        decays = np.geomspace(*neighbours(decays, i), FINE)
+        shares = np.linspace(*neighbours(shares, j), FINE)
     return best
 
 
-def _neighbours(points: Floats, place: int) -> tuple[float, float]:
+def neighbours(points: Floats, place: int) -> tuple[float, float]:
     """The points before and after a place."""
     return float(points[max(place - 1, 0)]), float(points[min(place + 1, len(points) - 1)])
 
@@ -249,33 +249,37 @@ def plan_sparse(
 
 def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
     """The cell of least error with a cut of at most `most`; the least cut with about that error."""
-    found = _least_error(task, most)
-    if found is None:
+    errors = [found.mse for cut in (0, most) if (found := _least_error(task, cut)) is not None]
+    if not errors:
         raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
-    cut = _least_cut(task, found.mse * SAME_ERROR, most)
+    cut = _least_cut(task, min(errors) * SAME_ERROR, most)
+    assert cut is not None
     return exact_cell(task, cut, _balanced(task, cut))
 
 
-def _least_cut(task: SparseTask, limit: float, most: int) -> int:
-    """The least cut with which a cell errs by at most `limit`. Requires: `most` is such a cut."""
+def _least_cut(task: SparseTask, limit: float, most: int) -> int | None:
+    """The least cut up to `most` with which a cell errs by at most `limit`. Longer cuts err less,
+    except that no noise at all is best at a large epsilon."""
 
     def does(cut: int) -> bool:
-        proposal = _least_error(task, cut)
-        return proposal is not None and proposal.mse <= limit
+        found = _least_error(task, cut)
+        return found is not None and found.mse <= limit
 
-    if most == 0 or not does(most - 1):
-        return most
-    return first_whole(does, -1, most - 1)
+    if does(0):
+        return 0
+    if not does(most):
+        return None
+    return most if not does(most - 1) else first_whole(does, 0, most - 1)
 
 
 def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:
     """The cell with the shortest report, or with the fewest messages on average, that errs by at
     most `mse` at the task's count."""
     for margin in (1 - 1e-6, 1 - 1e-4, 1 - 1e-3):
-        limit, longest = float(mse) * margin, _least_error(task, MOST_SPARSE_CUT)
-        if longest is None or longest.mse > limit:
-            break
+        limit = float(mse) * margin
         cut = _least_cut(task, limit, MOST_SPARSE_CUT)
+        if cut is None:
+            break
         proposal = _least_error(task, cut)
         if not padded:
             cuts = sorted({cut, *(min(cut + round(cut * part), 4 * cut + 8) for part in (0.25, 1))})
