@@ -125,11 +125,6 @@ class DigitCosts(ABC):
         self.dither, self.left = self.dithers[best], float(self.lefts[best])
         return float(costs[best])
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many unknowns there are."""
-
     @abstractmethod
     def start(self) -> Floats:
         """The point that a search begins with."""
@@ -178,8 +173,8 @@ def _moves(size: int) -> Floats:
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
     """The cheapest point found in `rounds` rounds, from the usual start, and its cost with the
     public counter; `costs` then has its number of dither values."""
-    moves = _moves(costs.size)
     point, step = costs.start(), 0.8
+    moves = _moves(point.size)
     best = costs.take_dither(point)
     for _ in range(rounds):
         candidates = point + step * moves

@@ -85,10 +85,6 @@ def bounded_cost(
 class BoundedDigitCosts(DigitCosts):
     """The cost of points for one radix: shares of ε, and of what the error leaves for muting."""
 
-    @property
-    def size(self) -> int:
-        return 2 * len(self.radix)
-
     def start(self) -> Floats:
         """ε by the digits' weight in the sum; muting costs each digit the same."""
         return np.concatenate([self.equal_start(), np.zeros(len(self.radix))])

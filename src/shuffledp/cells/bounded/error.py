@@ -221,27 +221,20 @@ def _function_at(cell: CutCell, places: bytes) -> UserFunction:
 # the law of E
 
 
-@dataclass(frozen=True, kw_only=True)
-class FloatMoments:
+class FloatMoments(NamedTuple):
     """`Moments` in floats."""
 
     shift: float
     kept: float
     lost: float
-    """1 − kept, without cancellation."""
     slope: float
     spread: float
 
 
 @lru_cache(maxsize=64)
 def _moments(cell: CutCell) -> FloatMoments:
-    return FloatMoments(
-        shift=to_float(lambda: cell.moments().shift),
-        kept=to_float(lambda: cell.moments().kept),
-        lost=to_float(lambda: 1 - cell.moments().kept),
-        slope=to_float(lambda: cell.moments().slope),
-        spread=to_float(lambda: cell.moments().spread),
-    )
+    names = FloatMoments._fields
+    return FloatMoments(*(to_float(lambda n=n: getattr(cell.moments(), n)) for n in names))  # type: ignore[misc]
 
 
 @lru_cache(maxsize=32)

@@ -58,10 +58,6 @@ MOST_STEPS = 40
 class SharedDigitCosts(DigitCosts):
     """The cost of points for one radix: shares of ε, and of what the error leaves for muting."""
 
-    @property
-    def size(self) -> int:
-        return 2 * len(self.radix) + 1
-
     def start(self) -> Floats:
         return np.concatenate([self.equal_start(), np.zeros(len(self.radix) + 1)])
 
@@ -111,15 +107,11 @@ def search_digits(
 ) -> FoundCells | None:
     """The digits that share their way up with the smallest padded report; None if reports are not
     padded, or if no other digits meet the target either."""
-    padded = messages is None and task.padded
-    return shared_sum(task) if padded and found and task.users >= FEWEST_USERS else None
-
-
-def shared_sum(task: SumTarget) -> FoundCells | None:
-    """The digits that share their way up with the smallest padded report, or None."""
+    if messages is not None or not task.padded or found is None or task.users < FEWEST_USERS:
+        return None
     finalists = best_radices(task, SharedDigitCosts, SEARCH_ROUNDS)
-    found = [choice for costs in finalists if (choice := settle(costs)) is not None]
-    return min(found, key=lambda choice: choice.cost, default=None)
+    choices = [choice for costs in finalists if (choice := settle(costs)) is not None]
+    return min(choices, key=lambda choice: choice.cost, default=None)
 
 
 def settle(costs: SharedDigitCosts) -> FoundCells | None:
