@@ -1,4 +1,4 @@
-"""Confidence intervals by inverting tests: the true sums that are consistent with the data."""
+"""The search behind confidence intervals that invert tests."""
 
 from __future__ import annotations
 
@@ -7,38 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.lattice import Floats, Integers
-
-Chances = Callable[[Integers, Integers], Floats]
-"""(true sums, observed differences) → P(difference ≤ observed), pair by pair."""
-
-
-def invert_tests(
-    at_most: Chances, sums: Integers, outside: float, middle: Floats, reach: Floats
-) -> tuple[Integers, Integers]:
-    """For each observed difference, the least and the largest true sum under which it is not an
-    outlier; each side misses with probability at most outside/2. `middle` and `reach` guess where
-    to search; equal differences are computed once."""
-    known, index = np.unique(sums, return_inverse=True)
-    first = np.unique(sums, return_index=True)[1]
-    middle, reach = middle[first], reach[first]
-
-    def not_too_low(totals: Integers) -> NDArray[np.bool_]:
-        return np.asarray(1 - at_most(totals, known - 1) > outside / 2)
-
-    def too_high(totals: Integers) -> NDArray[np.bool_]:
-        return np.asarray(at_most(totals, known) <= outside / 2)
-
-    low = first_true(not_too_low, np.rint(middle - reach).astype(np.int64))
-    high = first_true(too_high, np.rint(middle + reach).astype(np.int64)) - 1
-    return low[index], high[index]
-
-
-def normal_reach(outside: float, variances: Floats) -> Floats:
-    """Half the width of an interval if the error were normal."""
-    from statistics import NormalDist  # imported here, because it is slow to import
-
-    return np.asarray(-NormalDist().inv_cdf(outside / 2) * np.sqrt(variances))
+from shuffledp.numbers.lattice import Integers
 
 
 def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:

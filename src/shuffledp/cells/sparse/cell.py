@@ -28,7 +28,6 @@ from typing import ClassVar
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
@@ -190,32 +189,23 @@ class UrnCell(Cell):
         held = total * float(known.variance_with) + (users - total) * float(known.variance)
         return held / float(self.data) ** 2
 
-    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
-        return error.intervals(self.bucket_law, users, sums, outside)
-
-    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
-        return error.error_range(self.bucket_law, users, total, outside)
-
-    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
-        return error.error_law(self.bucket_law, users, total)
-
-    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
-        return error.log_characteristic(self.bucket_law, t, users, total)
-
-    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        return error.log_moment(self.bucket_law, theta, users, total)
+    intervals = error.intervals
+    error_range = error.error_range
+    error_law = error.error_law
+    log_error = error.log_characteristic
+    log_moment = error.log_moment
 
     # Buckets together: they are not independent, but the urn's law of several is known exactly
 
     def intervals_of_sum(
         self, copies: int, users: int, sums: Counts, outside: float
     ) -> tuple[Counts, Counts]:
-        return error.intervals(bucket_law(self, copies), users, sums, outside)
+        return error.intervals(self, users, sums, outside, copies)
 
     def error_range_of_sum(
         self, copies: int, users: int, total: int, outside: float
     ) -> tuple[float, float]:
-        return error.error_range(bucket_law(self, copies), users, total, outside)
+        return error.error_range(self, users, total, outside, copies)
 
     def variance_of_sum(self, copies: int, users: int, total: float) -> float:
         law = bucket_law(self, copies)

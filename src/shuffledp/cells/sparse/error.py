@@ -19,15 +19,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells.bounded.error import log_above_one
-from shuffledp.cells.sparse.law import BucketLaw
+from shuffledp.cells.sparse.law import BucketLaw, bucket_law
 from shuffledp.numbers.inversion import first_true
 from shuffledp.numbers.lattice import Complexes, Floats, Integers
+
+if TYPE_CHECKING:
+    from shuffledp.cells.sparse.cell import UrnCell
 
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 14.0  # standard deviations on each side of the mean …
@@ -210,9 +213,11 @@ def chernoff(law: BucketLaw, users: int, totals: Integers, counts: Integers, sig
 
 
 def intervals(
-    law: BucketLaw, users: int, sums: Integers, outside: float
+    cell: UrnCell, users: int, sums: Integers, outside: float, copies: int = 1
 ) -> tuple[Integers, Integers]:
-    """The interval of true counts for each number of tokens; equal numbers are computed once."""
+    """The interval of true counts for each number of tokens in a bucket, or in several together;
+    equal numbers are computed once."""
+    law = bucket_law(cell, copies)
     counts, places = np.unique(np.asarray(sums, np.int64), return_inverse=True)
     level = outside / 2
 
@@ -262,18 +267,20 @@ def _guessed_ends(
 # Errors of the estimate
 
 
-def error_range(law: BucketLaw, users: int, total: int, outside: float) -> tuple[float, float]:
+def error_range(
+    cell: UrnCell, users: int, total: int, outside: float, copies: int = 1
+) -> tuple[float, float]:
     """The range of the estimate's error, with probability outside/2 left out on each side."""
-    errors, masses = _errors(law, users, total)
+    errors, masses = _errors(bucket_law(cell, copies), users, total)
     below = np.cumsum(masses)
     low = errors[(below > outside / 2).argmax()]
     high = errors[(below >= 1 - outside / 2).argmax()]
     return float(low), float(high)
 
 
-def error_law(law: BucketLaw, users: int, total: int) -> tuple[Floats, Floats]:
+def error_law(cell: UrnCell, users: int, total: int) -> tuple[Floats, Floats]:
     """The errors of the estimate and how likely each is; at most 801 points."""
-    errors, masses = _errors(law, users, total)
+    errors, masses = _errors(cell.bucket_law, users, total)
     below = np.cumsum(masses)
     inside = np.flatnonzero((below > 1e-7) & (below < 1 - 1e-7))
     if not inside.size:  # almost always the same error
@@ -289,15 +296,17 @@ def _errors(law: BucketLaw, users: int, total: int) -> tuple[Floats, Floats]:
     return (tokens - users * law.mean) / law.data - total, known.masses[0]
 
 
-def log_characteristic(law: BucketLaw, t: Floats, users: int, total: float) -> Complexes:
+def log_characteristic(cell: UrnCell, t: Floats, users: int, total: float) -> Complexes:
     """ln E[e^(it·error)] of the estimate."""
+    law = cell.bucket_law
     scaled = t / law.data
     logs = total * _log_user(law, scaled, 1) + (users - total) * _log_user(law, scaled, 0)
     return np.asarray(logs - 1j * scaled * (users * law.mean + law.data * total))
 
 
-def log_moment(law: BucketLaw, theta: Floats, users: int, total: float) -> Floats:
+def log_moment(cell: UrnCell, theta: Floats, users: int, total: float) -> Floats:
     """ln E[e^(θ·error)] of the estimate."""
+    law = cell.bucket_law
     scaled = np.asarray(theta, np.float64) / law.data
     with np.errstate(over="ignore"):
         held, not_held = (np.log1p(np.asarray(_off(law, scaled, x))) for x in (1, 0))

@@ -35,8 +35,8 @@ DECAYS = np.geomspace(1e-4, 40.0, 120)
 SHARES = np.concatenate([np.geomspace(1e-7, 0.4, 60), 1 - np.geomspace(0.55, 1e-6, 30)])
 """φ."""
 RAREST_JUMP = 1e-70
-"""More jumps than are needed cost nothing at this probability, and a cell has room for its digits.
-Long cuts would need jumps rarer than any float."""
+"""Long cuts need jumps rarer than any float. Jumps at this probability cost nothing, and its digits
+fit into a cell."""
 SAME_ERROR = 1.001
 """A shorter report is taken if its MSE is at most this many times the least."""
 BALANCE = 1.02
