@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.paper.search import search_cell
+from shuffledp.cells.registry import CELL as CELL_SCHEMA
+from shuffledp.cells.registry import cell_from_dict
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.report import Report, View, count_messages, release, shuffle
@@ -174,6 +178,19 @@ def test_a_batch_of_one_and_of_none() -> None:
     assert sum(cell.aggregate(np.array([0, 1]))) > 0
 
 
+@pytest.mark.parametrize("largest", [15, 16, 1000])
+def test_a_cell_without_pairs_is_read_back_however_large_the_values_are(largest: int) -> None:
+    target = CellTarget(
+        users=100, expected=100, largest=largest, up=F(1), down=F(1), mse=F(99 * largest) ** 2
+    )
+    found = search_cell(target, None)
+    assert found is not None and isinstance(found.cell, PaperCell)
+    assert found.cell.input_pairs == 0
+    data = found.cell.to_dict()
+    CELL_SCHEMA.check(data, "cell")
+    assert cell_from_dict(data) == found.cell
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -181,6 +198,7 @@ def test_a_batch_of_one_and_of_none() -> None:
         {"largest": 0},
         {"up_epsilon": F(0)},
         {"down_epsilon": F(-1)},
+        {"down_epsilon": F(1001)},
         {"mute_probability": F(0)},
         {"mute_probability": F(1)},
         {"input_pairs": -1},

@@ -43,15 +43,12 @@ PROBABILITY = Rational(Fraction(0), Fraction(1))
 """The type in JSON; the cell itself checks that it is neither 0 nor 1."""
 
 
-def check_epsilon(
-    epsilon: Fraction, name: str, largest: Fraction = LARGEST_EPSILON_OF_CELL
-) -> None:
+def check_epsilon(epsilon: Fraction, name: str) -> None:
     """Refuses an ε that is too small or too large for a proof to finish."""
     positive(epsilon, name)
-    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= largest:
-        raise ParameterError(
-            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and {show(largest)}."
-        )
+    least, most = SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL
+    if not least <= epsilon <= most:
+        raise ParameterError(f"{name} must lie between {show(least)} and {show(most)}.")
 
 
 def check_one_value_each(values: Values) -> None:

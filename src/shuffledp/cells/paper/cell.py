@@ -28,7 +28,6 @@ from flint import arb
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
-    LARGEST_EPSILON_OF_CELL,
     LARGEST_VALUE,
     MOST_USERS,
     PROBABILITY,
@@ -80,9 +79,7 @@ class PaperCell(IndependentCell):
         whole(self.users, "users", most=MOST_USERS)
         whole(self.largest, "the largest value", most=LARGEST_VALUE)
         check_epsilon(self.up_epsilon, "up_epsilon")
-        # per unit of value: cells without pairs have next to no −1 noise, however large D is
-        most = LARGEST_EPSILON_OF_CELL * self.largest
-        check_epsilon(self.down_epsilon, "down_epsilon", most)
+        check_epsilon(self.down_epsilon, "down_epsilon")
         probability(self.mute_probability, "mute_probability")
         whole(self.input_pairs, "input_pairs", least=0, most=MOST_INPUT_PAIRS)
         whole(self.stand_in, "stand_in", least=0, most=self.largest)

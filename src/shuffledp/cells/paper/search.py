@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.cells.base import Copies
+from shuffledp.cells.base import LARGEST_EPSILON_OF_CELL, Copies
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.flood import (
     least_flood,
@@ -39,7 +39,7 @@ from shuffledp.numbers.lattice import Floats
 
 GRID_POINTS = 24
 GRID_ZOOMS = 6
-NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
+NO_MINUS_NOISE = 64  # per unit of value, if a cell allows that: without pairs there is no −1 to hide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ def without_pairs(task: CellTarget) -> PaperCell | None:
         users=task.users,
         largest=d,
         up_epsilon=task.up,
-        down_epsilon=Fraction(NO_MINUS_NOISE * d),
+        down_epsilon=min(Fraction(NO_MINUS_NOISE * d), LARGEST_EPSILON_OF_CELL),
         mute_probability=q,
         input_pairs=0,
         flood_mean=Fraction(0),
