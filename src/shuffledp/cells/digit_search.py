@@ -136,8 +136,7 @@ class DigitCosts(ABC):
     def equal_start(self) -> Floats:
         """ln of shares of ε that follow the digits' weight in the sum."""
         share = np.log((self.weight * self.largest) ** (2 / 3))
-        result: Floats = share - share[0]
-        return result
+        return np.asarray(share - share[0])
 
 
 @lru_cache(maxsize=32)
@@ -155,8 +154,7 @@ def digit_weights(radix: Sequence[int]) -> list[int]:
 def shares_of_one(logs: Floats) -> Floats:
     """Numbers that add up to 1 in each row, from their logarithms up to a constant."""
     parts = np.exp(logs - logs.max(axis=1, keepdims=True))
-    result: Floats = parts / parts.sum(axis=1, keepdims=True)
-    return result
+    return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
 
 @lru_cache(maxsize=32)

@@ -283,8 +283,7 @@ class CutCell(Cell):
         """The estimates for many numbers of messages, in floats, for reporting."""
         centre = to_float(lambda: self.estimate(self.base * users, 0, users))
         kept = bounded_error.shift_and_kept(self)[1]
-        result: NDArray[np.float64] = centre + (sums - self.base * users) / kept
-        return result
+        return np.asarray(centre + (sums - self.base * users) / kept)
 
     def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
         """The error's exact second moment at the worst data with this sum of values (with any sum

@@ -46,8 +46,7 @@ EPSILON_DIGITS = 4
 
 def noise_error(decay: Floats) -> Floats:
     """The variance of both noises of all users together, hardly cut."""
-    result: Floats = 2 * decay / (1 - decay) ** 2
-    return result
+    return np.asarray(2 * decay / (1 - decay) ** 2)
 
 
 def bounded_cost(
@@ -78,8 +77,7 @@ def bounded_cost(
             rest = more * fall + aim + np.log(more / (2 * centre * centre + half))
             cut = np.maximum(cut - rest / (fall + 1 / more - 2 / centre), least)
     sent = cut + muted
-    result: Floats = np.where(possible, (2 * sent if padded else sent) + d, np.inf)
-    return result
+    return np.asarray(np.where(possible, (2 * sent if padded else sent) + d, np.inf))
 
 
 class BoundedDigitCosts(DigitCosts):

@@ -230,8 +230,7 @@ class PaperCell(IndependentCell):
 
     def estimates(self, sums: Counts, users: int) -> Floats:
         centre = to_float(lambda: self.estimate(0, 0, users))
-        result: Floats = centre + sums / (1 - float(self.mute_probability))
-        return result
+        return np.asarray(centre + sums / (1 - float(self.mute_probability)))
 
     def most_squares(self, users: int, total: Fraction | int | None = None) -> Fraction:
         """The largest sum of (x − h)² over users whose values add up to `total` (to anything if

@@ -87,8 +87,7 @@ def _edge(shift: int, log_k: Floats, log_e: Floats, pairs: Floats) -> Floats:
     _, log_flood = _touch(shift, log_k, log_e, pairs, high)
     # below m = δ − 1 the data term vanishes: there the muted term must carry alone
     alone = (log_gamma_rise(np.full_like(pairs, shift), pairs) - log_k) / pairs
-    result: Floats = np.exp(np.maximum(log_flood, np.where(shift > 1, alone, -np.inf)))
-    return result
+    return np.asarray(np.exp(np.maximum(log_flood, np.where(shift > 1, alone, -np.inf))))
 
 
 def _touch(
@@ -177,5 +176,4 @@ def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
     )
     if flood.any():
         rare = rare + flood[..., None] * np.expm1(np.minimum(2 * tilt, 50.0))
-    result: Floats = (rare / tilt).min(axis=-1)
-    return result
+    return np.asarray((rare / tilt).min(axis=-1))

@@ -39,7 +39,9 @@ from shuffledp.numbers.lattice import Floats
 
 GRID_POINTS = 24
 GRID_ZOOMS = 6
-NO_MINUS_NOISE = 64  # per unit of value, if a cell allows that: without pairs there is no −1 to hide
+NO_MINUS_NOISE = 64
+"""The down_epsilon per unit of value of a cell without pairs, which has no −1 to hide; less if that
+is more than a cell may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +56,7 @@ class Proposal:
 
 def noise_variance(epsilon: Floats) -> Floats:
     """The variance of Geo(1 − e^−ε)."""
-    result: Floats = np.exp(-epsilon) / np.expm1(-epsilon) ** 2
-    return result
+    return np.asarray(np.exp(-epsilon) / np.expm1(-epsilon) ** 2)
 
 
 def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
@@ -77,8 +78,7 @@ def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
 
 def _root(a: Floats, b: Floats, c: Floats) -> Floats:
     """The larger root of a p² + b p + c, computed without cancellation for small roots."""
-    result: Floats = -2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)))
-    return result
+    return np.asarray(-2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))))
 
 
 def propose(task: CellTarget, pairs: int | None = None, zooms: int = GRID_ZOOMS) -> Proposal:
@@ -157,8 +157,7 @@ def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
         return np.asarray(np.all(found, axis=0))
 
     ends = np.full_like(b, -20.0), np.full_like(b, 60.0)
-    result: Floats = np.exp(bisect_arrays(enough, *ends, steps=50))
-    return result
+    return np.asarray(np.exp(bisect_arrays(enough, *ends, steps=50)))
 
 
 def cheapest_cell(task: CellTarget) -> PaperCell:
