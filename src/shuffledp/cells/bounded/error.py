@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.inversion import first_true
-from shuffledp.numbers.lattice import Complexes, Floats, Integers
+from shuffledp.numbers.lattice import Complexes, Floats, Integers, interpolated
 
 if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell, CutCell
@@ -258,15 +258,8 @@ class Laws:
     def at_most(self, errors: Integers) -> Floats:
         """P(E ≤ error) for the errors of each row, or one error per row."""
         columns = errors.reshape(len(self.first), -1)
-        place = (columns + 0.5) / self.step - 0.5 - self.first[:, None]
-        below = np.floor(place).astype(np.int64)
-        rows = np.arange(len(self.first))[:, None]
-        last = self.cumulative.shape[1] - 1
-        low = self.cumulative[rows, np.minimum(np.maximum(below, 0), last)]  # faster than clip
-        high = self.cumulative[rows, np.minimum(np.maximum(below + 1, 0), last)]
-        inside = low + (place - below) * (high - low)
-        chances = np.where(below < 0, 0.0, np.where(below >= last, 1.0, inside))
-        return np.asarray(np.clip(chances, 0.0, 1.0).reshape(errors.shape))
+        places = (columns + 0.5) / self.step - 0.5 - self.first[:, None]
+        return interpolated(self.cumulative, places).reshape(errors.shape)
 
     def quantiles(self, level: float) -> Integers:
         """The least error of each row with P(E ≤ error) above the level, to about a step."""

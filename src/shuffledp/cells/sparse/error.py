@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.bounded.error import log_above_one
 from shuffledp.cells.sparse.law import BucketLaw, bucket_law
 from shuffledp.numbers.inversion import first_true
-from shuffledp.numbers.lattice import Complexes, Floats, Integers
+from shuffledp.numbers.lattice import Complexes, Floats, Integers, interpolated
 
 if TYPE_CHECKING:
     from shuffledp.cells.sparse.cell import UrnCell
@@ -79,24 +79,15 @@ class Laws:
 
     def at_most(self, counts: Integers) -> Floats:
         """P(V ≤ count), one count per row."""
-        return self._up_to(np.cumsum(self.masses, axis=1), (counts + 0.5) / self.step - 0.5)
+        places = (counts + 0.5) / self.step - 0.5 - self.first
+        return interpolated(np.cumsum(self.masses, axis=1), places[:, None])[:, 0]
 
     def at_least(self, counts: Integers) -> Floats:
         """P(V ≥ count), one count per row, added up from the far end."""
         above = np.cumsum(self.masses[:, ::-1], axis=1)
         last = self.first + self.masses.shape[1] - 1
-        place = (counts - 0.5) / self.step + 0.5
-        mirrored = Laws(self.step, np.zeros_like(self.first), self.masses)
-        return mirrored._up_to(above, last - place)
-
-    def _up_to(self, sums: Floats, lattice: Floats) -> Floats:
-        place = lattice - self.first
-        below = np.floor(place).astype(np.int64)
-        rows, last = np.arange(len(sums)), sums.shape[1] - 1
-        low, high = (sums[rows, np.clip(here, 0, last)] for here in (below, below + 1))
-        inside = low + (place - below) * (high - low)
-        found = np.where(below < 0, 0.0, np.where(below >= last, 1.0, inside))
-        return np.asarray(np.clip(found, 0.0, 1.0))
+        places = last - ((counts - 0.5) / self.step + 0.5)
+        return interpolated(above, places[:, None])[:, 0]
 
 
 def _deviations(law: BucketLaw, users: int, totals: Integers) -> Floats:
