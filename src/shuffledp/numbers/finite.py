@@ -57,8 +57,7 @@ class Finite(Law):
         return ball(Fraction(self.weights[k], self._sums[-1])) if inside else arb(0)
 
     def cdf(self, k: int) -> arb:
-        outside = self._outside(k)
-        return ball(Fraction(self._sums[k], self._sums[-1])) if outside is None else outside
+        return ball(self.exact_cdf(k))
 
     def exact_cdf(self, k: int) -> Fraction:
         return Fraction(self._sums[min(k, self.last)], self._sums[-1]) if k >= 0 else Fraction(0)

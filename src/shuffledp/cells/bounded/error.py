@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.numbers.bisection import first_true
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.finite import CutNegativeBinomial
-from shuffledp.numbers.inversion import first_true
 from shuffledp.numbers.lattice import Complexes, Floats, Integers, interpolated
 
 if TYPE_CHECKING:
@@ -303,7 +303,8 @@ def intervals(
 ) -> tuple[Integers, Integers]:
     """The interval of true sums for each number of messages; equal numbers are computed once."""
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
-    middle = np.rint(cell.estimates(counts + cell.base * users, users)).astype(np.int64)
+    guessed = np.clip(cell.estimates(counts + cell.base * users, users), -FURTHEST, FURTHEST)
+    middle = np.rint(guessed).astype(np.int64)
     width = laws(cell, users, middle[:1]).cumulative.shape[1]
     looks = users + 1 if _ends_anywhere(cell, users) else 1
     step = max(1, AT_ONCE // (looks * width))

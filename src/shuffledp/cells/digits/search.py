@@ -107,8 +107,12 @@ def search_digits(
 ) -> FoundCells | None:
     """The digits that share their way up with the smallest padded report; None if reports are not
     padded, or if no other digits meet the target either."""
-    if messages is not None or not task.padded or found is None or task.users < FEWEST_USERS:
-        return None
+    padded = messages is None and task.padded
+    return shared_sum(task) if padded and found and task.users >= FEWEST_USERS else None
+
+
+def shared_sum(task: SumTarget) -> FoundCells | None:
+    """The digits that share their way up with the smallest padded report, or None."""
     finalists = best_radices(task, SharedDigitCosts, SEARCH_ROUNDS)
     choices = [choice for costs in finalists if (choice := settle(costs)) is not None]
     return min(choices, key=lambda choice: choice.cost, default=None)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.numbers.bisection import first_true
 from shuffledp.numbers.exact import to_float
-from shuffledp.numbers.inversion import first_true
 from shuffledp.numbers.lattice import (
     Complexes,
     Floats,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.bounded.error import log_above_one
 from shuffledp.cells.sparse.law import BucketLaw, bucket_law
-from shuffledp.numbers.inversion import first_true
+from shuffledp.numbers.bisection import first_true
 from shuffledp.numbers.lattice import Complexes, Floats, Integers, interpolated
 
 if TYPE_CHECKING:
