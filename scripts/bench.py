@@ -162,8 +162,8 @@ def randomizing(users: int) -> list[Row]:
     if not isinstance(cell, PaperCell):
         raise TypeError("NumPy repeats the draws of the paper's cell; plan for that cell.")
     values = (np.arange(users) % 3 == 0).astype(np.int64)
-    cell.randomize_each(values[:1000])
-    ours = best_of(3, lambda: cell.randomize_each(values))
+    cell.randomize_total(values[:1000])
+    ours = best_of(3, lambda: cell.randomize_total(values))
     rng = np.random.default_rng(1)
     up, down = (-np.expm1(-float(law.decay)) for law in (cell.plus_noise, cell.minus_noise))
     flood, q = float(cell.flood_mean) / users, float(cell.mute_probability)

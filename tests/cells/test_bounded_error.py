@@ -17,9 +17,10 @@ from shuffledp.cells.bounded.error import (
     log_characteristic,
     transform,
 )
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.bisection import first_true
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float
-from shuffledp.numbers.inversion import first_true
 
 F = Fraction
 
@@ -186,6 +187,16 @@ def test_transforms_of_any_length() -> None:
     for t in (np.linspace(0, 3, 1000), 0.01 * np.arange(-50.0, 90.0), np.array([0.3])):
         direct = np.exp(1j * np.outer(t, np.arange(300))) @ masses
         assert np.abs(transform(masses, t) - direct).max() < 1e-11
+
+
+def test_the_search_for_an_interval_ends_however_large_the_noise_is() -> None:
+    """Noise of 10²³, more than an integer of 64 bits."""
+    side = direction(1 - F(1, 10**20), 10, 10, F(10**22))
+    cell = BoundedCell(users=5, largest=1, up=side, down=side)
+    low, high = cell.intervals(5, np.array([100]), 0.05)
+    assert low[0] < -(10**17) and high[0] > 10**17
+    with pytest.raises(ParameterError, match="wider than can be computed"):
+        first_true(lambda at: at > 2**62, np.zeros(1, np.int64))
 
 
 def test_first_true_finds_every_change() -> None:

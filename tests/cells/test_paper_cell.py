@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.paper.search import search_cell
+from shuffledp.cells.registry import CELL as CELL_SCHEMA
+from shuffledp.cells.registry import cell_from_dict
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.report import Report, View, count_messages, release, shuffle
@@ -48,7 +52,7 @@ def estimates(cell: PaperCell, values: np.ndarray, runs: int, aggregate: bool) -
         if aggregate:
             plus, minus = cell.aggregate(tally, entropy)
         else:
-            plus, minus = (int(sent.sum()) for sent in cell.randomize_each(values, entropy))
+            plus, minus = cell.randomize_total(values, entropy)
         found[run] = float(cell.estimate(plus, minus, len(values)))
     return found
 
@@ -70,17 +74,8 @@ def test_unbiased_with_the_forecast_error(cell: PaperCell, aggregate: bool, user
 
 def test_erratum_1_subtracting_the_pairs_would_be_wrong() -> None:
     values = np.ones(200, np.int64)
-    plain = np.array(
-        [
-            sum(
-                int(sent.sum()) * sign
-                for sent, sign in zip(
-                    CELL.randomize_each(values, SeededEntropy(run)), (1, -1), strict=True
-                )
-            )
-            for run in range(200)
-        ]
-    )
+    sent = [CELL.randomize_total(values, SeededEntropy(run)) for run in range(200)]
+    plain = np.array([plus - minus for plus, minus in sent])
     assert abs(plain.mean() - 200) < 10  # Σ y is about the count already …
     assert abs(plain.mean() - 200 * CELL.input_pairs - 200) > 500  # … and Σ y − ns is not
 
@@ -99,10 +94,7 @@ def test_erratum_7_the_plain_sum_is_low_by_q_times_the_count() -> None:
 @pytest.mark.parametrize("cell", [CELL, DIGIT], ids=["count", "digit"])
 def test_erratum_2_messages_count_the_flood_twice(cell: PaperCell) -> None:
     values = np.full(200, cell.largest)
-    sent = [
-        sum(part.sum() for part in cell.randomize_each(values, SeededEntropy(run))) / 200
-        for run in range(400)
-    ]
+    sent = [sum(cell.randomize_total(values, SeededEntropy(run))) / 200 for run in range(400)]
     forecast = float(cell.messages_per_user())
     assert abs(np.mean(sent) - forecast) < 5 * np.std(sent) / 20
     printed = forecast - float(cell.flood_mean) / 200  # λ/n once, as in the print
@@ -118,9 +110,9 @@ def test_both_paths_have_the_same_law_of_the_view() -> None:
         rows = []
         for _ in range(4000):
             if name == "each":
-                rows.append([int(part.sum()) for part in CELL.randomize_each(values, entropy)])
+                rows.append(CELL.randomize_total(values, entropy))
             else:
-                rows.append(list(CELL.aggregate(np.array([140, 60]), entropy)))
+                rows.append(CELL.aggregate(np.array([140, 60]), entropy))
         views[name] = np.array(rows, float)
     spread = np.cov(views["each"].T)
     shift = views["each"].mean(axis=0) - views["all"].mean(axis=0)
@@ -129,13 +121,13 @@ def test_both_paths_have_the_same_law_of_the_view() -> None:
 
 
 def test_a_user_is_an_explicit_list_of_signs() -> None:
-    plus, minus = CELL.randomize_each(np.array([1]), SeededEntropy(1))
-    report = Report(users=1, plus=plus, minus=minus)
+    report = report_of(1)
+    plus, minus = report.plus[0], report.minus[0]
     signs = report.signs()
-    assert (signs == 1).sum() == plus[0] and (signs == -1).sum() == minus[0]
+    assert (signs == 1).sum() == plus and (signs == -1).sum() == minus
     assert report.messages().shape == (len(signs), 2)
     again = count_messages(shuffle([signs]), 1)
-    assert again.plus[0] == plus[0] and again.minus[0] == minus[0]
+    assert again.plus[0] == plus and again.minus[0] == minus
 
 
 def test_shuffling_messages_keeps_the_bag_and_reports_add_up() -> None:
@@ -158,6 +150,12 @@ def test_the_door_refuses_a_short_batch() -> None:
     assert (view.arranged() == 1).sum() == 5
 
 
+def test_muting_rarer_than_any_float_has_a_lower_bound_too() -> None:
+    rare, rarer = (replace(CELL, mute_probability=F(1, 10**k)) for k in (300, 390))
+    low, high = (replace(cell, input_pairs=9000).fewest_messages(F(1), 1) for cell in (rare, rarer))
+    assert low is not None and high is not None and 1 < low < high
+
+
 def test_a_report_prints_no_counts() -> None:
     assert "12345" not in repr(Report(users=1, plus=np.array([12345]), minus=np.array([12345])))
 
@@ -165,19 +163,32 @@ def test_a_report_prints_no_counts() -> None:
 @pytest.mark.parametrize("values", [[-1], [2], [0, 1, 7]])
 def test_values_outside_are_refused_without_naming_them(values: list[int]) -> None:
     with pytest.raises(ValueOutOfRange) as caught:
-        CELL.randomize_each(np.array(values))
+        CELL.randomize_total(np.array(values))
     assert "7" not in str(caught.value) and "-1" not in str(caught.value)
     with pytest.raises(ValueOutOfRange, match="whole numbers"):
-        CELL.randomize_each(np.array([0.5]))
+        CELL.randomize_total(np.array([0.5]))
     with pytest.raises(ValueOutOfRange):
         CELL.aggregate(np.array([1, 2, 3]))
 
 
 def test_a_batch_of_one_and_of_none() -> None:
     cell = replace(CELL, users=1)
-    plus, _ = cell.randomize_each(np.array([1]))
-    assert plus.shape == (1,) and cell.aggregate(np.array([0, 0])) == (0, 0)
+    assert cell.aggregate(np.array([0, 0])) == (0, 0)
+    assert sum(cell.randomize_total(np.array([1]))) > 0
     assert sum(cell.aggregate(np.array([0, 1]))) > 0
+
+
+@pytest.mark.parametrize("largest", [15, 16, 1000])
+def test_a_cell_without_pairs_is_read_back_however_large_the_values_are(largest: int) -> None:
+    target = CellTarget(
+        users=100, expected=100, largest=largest, up=F(1), down=F(1), mse=F(99 * largest) ** 2
+    )
+    found = search_cell(target, None)
+    assert found is not None and isinstance(found.cell, PaperCell)
+    assert found.cell.input_pairs == 0
+    data = found.cell.to_dict()
+    CELL_SCHEMA.check(data, "cell")
+    assert cell_from_dict(data) == found.cell
 
 
 @pytest.mark.parametrize(
@@ -187,6 +198,7 @@ def test_a_batch_of_one_and_of_none() -> None:
         {"largest": 0},
         {"up_epsilon": F(0)},
         {"down_epsilon": F(-1)},
+        {"down_epsilon": F(1001)},
         {"mute_probability": F(0)},
         {"mute_probability": F(1)},
         {"input_pairs": -1},

@@ -18,6 +18,7 @@ from view_draws import as_array, chi2, one_by_one
 
 from shuffledp import SeededEntropy
 from shuffledp.cells.bounded.cell import Direction
+from shuffledp.cells.bounded.error import laws
 from shuffledp.cells.pooled import draws
 from shuffledp.cells.pooled.cell import PooledBuckets, PooledCell
 from shuffledp.cells.pooled.proof import prove
@@ -239,6 +240,23 @@ def test_the_law_of_a_bucket_is_that_of_a_convolution() -> None:
         likely = np.flatnonzero(exact > 1e-4)
         for place in likely:
             assert abs(found[round(float(estimates[place]), 6)] - exact[place]) < 1e-9
+
+
+@pytest.mark.parametrize(("users", "buckets"), [(100, 10**5), (1000, 10**6)])
+def test_the_law_fits_into_floats_with_many_more_buckets_than_users(
+    users: int, buckets: int
+) -> None:
+    """Masses of the urn beyond every float: the error has the mean 0 and the exact variance."""
+    cell = planned(users, buckets)
+    law = laws(cell, users, np.array([0]))
+    masses = np.diff(law.cumulative[0], prepend=0.0)
+    counts = (law.first[0] + np.arange(masses.size)) * law.step
+    known, mean = cell.moments(), float((masses * counts).sum())
+    assert mean == pytest.approx(users * float(known.shift), rel=1e-6)
+    variance = float((masses * (counts - mean) ** 2).sum())
+    assert variance == pytest.approx(users * float(known.spread), rel=1e-6)
+    low, high = cell.error_range(users, 0, 0.05)
+    assert -4 * cell.rmse(users) < low < 0 < high < 4 * cell.rmse(users)
 
 
 def test_all_messages_together_have_the_moments_that_plausibility_uses(cell: PooledCell) -> None:

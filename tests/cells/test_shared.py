@@ -19,6 +19,7 @@ from shared_laws import (
     code_of,
     distance,
     inputs,
+    joint_chance,
     noise_upwards,
     of_one_cell,
     rejected,
@@ -94,7 +95,7 @@ def test_the_common_cut_changes_a_cells_law_by_less_than_is_said(cells: Group) -
             apart_here = of_one_cell(apart, place)
             gap = distance(of_one_cell(joint, place), apart_here)
             assert 0 < gap <= rejected(cells)
-            assert min(1.0, users * float(rejected(cells))) <= cell.joint_chance()
+            assert min(1.0, users * float(rejected(cells))) <= joint_chance(cell)
             assert float(gap) > 1e-3 * float(
                 rejected(cells)
             )  # not so much less that it says nothing
@@ -115,7 +116,7 @@ def test_the_chance_of_drawing_noise_again_is_bounded(
     total = np.ones(1)
     for _ in range(count):
         total = np.convolve(total, mass)
-    assert min(1.0, users * total[cut + 1 :].sum()) <= cells[0].joint_chance()
+    assert min(1.0, users * total[cut + 1 :].sum()) <= joint_chance(cells[0])
 
 
 # The draws

@@ -54,7 +54,7 @@ def test_drawing_together_adds_no_more_variance_than_is_said(cells: Group) -> No
 def test_a_shared_cell_is_not_drawn_alone() -> None:
     cell, loss = DIGITS[1], DIGITS[1].up_loss
     assert not isinstance(cell, IndependentCell)
-    for name in ("randomize", "randomize_each", "randomize_total", "aggregate", "top_up"):
+    for name in ("randomize", "randomize_total", "aggregate", "top_up"):
         assert not hasattr(cell, name) and hasattr(BIT, name)
     with pytest.raises(ParameterError, match="drawn together"):
         Copies(cell=cell, up=loss, down=loss)  # type: ignore[arg-type]

@@ -14,10 +14,11 @@ from sparse_oracle import Instance, Vector, together, user_law, whole
 from view_draws import as_array, chi2, one_by_one
 
 from shuffledp import SeededEntropy
+from shuffledp.cells.search import CellTarget
 from shuffledp.cells.sparse.cell import NO_VALUE, SparseBuckets, SparseCell
 from shuffledp.cells.sparse.error import at_least, at_most, chernoff, laws
 from shuffledp.cells.sparse.proof import prove
-from shuffledp.cells.sparse.search import plan_sparse
+from shuffledp.cells.sparse.search import plan_sparse, search_buckets
 from shuffledp.errors import ParameterError, PlanningError, ValueOutOfRange
 from shuffledp.numbers.sampler import successes_by_bits
 
@@ -183,6 +184,16 @@ def test_intervals_are_the_counts_that_explain_the_tokens(outside: float) -> Non
     assert (at(at_most, high + 1) <= outside / 2).all()
 
 
+def test_the_law_fits_into_floats_with_many_more_buckets_than_users() -> None:
+    """The masses of the urn exceed every float; those of the law have the exact moments."""
+    cell = plan_sparse(100, 10**6, 1, max_messages=1000, error_at=10)
+    law, tokens = cell.bucket_law, np.arange(cell.most_messages + 1)
+    for masses in (law.noise, law.jumped):
+        assert masses.sum() == pytest.approx(1)
+    mean = (1 - law.jump) * (law.noise @ tokens[:-1]) + law.jump * (law.jumped @ tokens)
+    assert mean == pytest.approx(float(cell.moments.mean))
+
+
 def test_intervals_for_tiny_chances_are_wider() -> None:
     tokens = np.arange(0, 300, 25)
     low, high = MIDDLE.intervals(1000, tokens, 1e-9)
@@ -290,12 +301,30 @@ def test_more_messages_never_err_more_and_useless_ones_are_not_taken() -> None:
     assert cells[-1].most_messages < 300
 
 
+def test_long_cuts_are_as_good_as_short_ones_with_a_large_epsilon() -> None:
+    """Where the noise falls fast, a long cut needs jumps rarer than any float."""
+    short, long = (plan_sparse(1000, 300, 12, max_messages=k, error_at=100) for k in (25, 1024))
+    assert long.rmse(1000, 100) < 1.001 * short.rmse(1000, 100)
+    none, some = (plan_sparse(10**4, 100, 20, max_messages=k, error_at=10) for k in (1, 5))
+    assert some.rmse(10**4, 10) <= none.rmse(10**4, 10)  # without noise, the error is least here
+    target = CellTarget(
+        users=1000, expected=1000, largest=1, up=F(6), down=F(6), mse=F(1, 5), error_at=100
+    )
+    found = search_buckets(F(12), target, None, 300)
+    assert found is not None and found.mse <= F(1, 5)
+    assert isinstance(found.cell, SparseCell) and prove(found.cell, F(12), F(12))
+
+
 def test_limits_on_averages_and_jumps_are_kept() -> None:
     free = plan_sparse(10**6, 10**6, 1, error_at=1000)
     calm = plan_sparse(10**6, 10**6, 1, error_at=1000, max_jumps=1000)
     assert float(free.jump) * 10**6 > 1000 >= float(calm.jump) * 10**6
-    few = plan_sparse(10**6, 10**6, 1, error_at=1000, max_average=0.9)
-    assert float(few.messages_per_user()) <= 0.9 < float(free.messages_per_user())
+    target = CellTarget(
+        users=10**6, expected=10**6, largest=1, up=F(1), down=F(1), mse=F(1), error_at=1000
+    )
+    found = search_buckets(F(1), target, 0.9, 10**6)
+    assert found is not None
+    assert float(found.cell.messages_per_user()) <= 0.9 < float(free.messages_per_user())
     with pytest.raises(PlanningError, match="No sparse cell meets these limits"):
         plan_sparse(10**6, 10**6, 1, max_jumps=0)
 

@@ -38,6 +38,15 @@ def expected(law: Law) -> list[float]:
     return [float(mass) for mass in fractions_of(law)]
 
 
+@pytest.mark.parametrize(
+    ("beta", "mean"), [(1 - F(1, 10**20), 5.0), (F(1, 10**400), 0.0)], ids=["to 1", "to 0"]
+)
+def test_a_decay_closer_to_an_end_than_any_float_is_drawn(beta: Fraction, mean: float) -> None:
+    """With a shape of 1 and β next to 1, all values are about equally likely."""
+    draws = Sampler(CutNegativeBinomial(F(1), beta, 10)).draw(10_000, SeededEntropy("ends"))
+    assert draws.mean() == pytest.approx(mean, abs=0.2)
+
+
 @pytest.mark.parametrize("law", [NOISE, OTHER, TABLE, CutNegativeBinomial(F(1), F(1, 7), 0)])
 def test_masses_moments_and_thresholds(law: CutNegativeBinomial | Finite) -> None:
     masses = fractions_of(law)

@@ -281,7 +281,7 @@ def test_the_printed_condition_is_sufficient_and_loose(epsilon: str) -> None:
     recipe = printed_recipe(10**4, F(epsilon), F(1, 2))
     proof = certify(CountProtocol(F(epsilon), recipe.cell)).proofs[0].proof
     assert isinstance(proof, PaperProof)
-    margin = proof.tightest.margin
+    margin = proof.margin
     assert margin > 0
     far_fewer = replace(recipe.cell, input_pairs=recipe.cell.input_pairs // 2)
     assert certify(CountProtocol(F(epsilon), far_fewer))
@@ -292,7 +292,7 @@ def test_integers_are_certified_for_every_change() -> None:
     assert isinstance(plan.protocol, IntegerSumProtocol) and plan.certificate.loss == 1
     proof = plan.certificate.proofs[0].proof
     assert isinstance(proof, PaperProof)
-    assert 1 <= proof.tightest.shift <= 6 and proof.tightest.margin > 0
+    assert 1 <= proof.shift <= 6 and proof.margin > 0
 
 
 VECTORS = json.loads((ROOT / "vectors/certificates.json").read_text("utf-8"))

@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp import SeededEntropy
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.numbers.arrangement import uniform_below_each
+from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.queries.frequencies.hashing import (
     checked_candidates,
     checked_seed,
@@ -75,7 +75,7 @@ def test_candidates_that_are_refused(labels: object, sentence: str) -> None:
 
 def test_draws_below_different_bounds_are_uniform() -> None:
     bounds = np.repeat([1, 3, 7], 20_000)
-    drawn = uniform_below_each(bounds, SeededEntropy(1))
+    drawn = uniform_below(bounds, len(bounds), SeededEntropy(1))
     assert (drawn < bounds).all() and not drawn[:20_000].any()
     for bound in (3, 7):
         counts = np.bincount(drawn[bounds == bound], minlength=bound)

@@ -4,7 +4,7 @@ branch, in fractions; nothing of the package's own arithmetic is used."""
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import comb, prod
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,17 @@ def rejected(cells: Cells) -> Fraction:
         (p for n, p in noise_upwards(cells, together=False).items() if sum(n) > cells[0].up.cut),
         start=F(0),
     )
+
+
+def joint_chance(cell: SharedCell) -> float:
+    """An upper bound on the probability that in one batch of `users` some user's noise upwards,
+    drawn cell by cell, adds up to more than Z; it treats all cells like the widest one."""
+    k, cut, beta = cell.way_up.cells, cell.up.cut, float(cell.way_up.decay)
+    if cell.users < k:
+        return 1.0
+    # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
+    tail = beta ** (cut + 1) / (1 - beta)
+    return min(1.0, 4 * comb(k, 2) * tail * (1 + cut) / cell.users)
 
 
 def first_steps(

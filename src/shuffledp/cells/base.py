@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, get_type_hints
 
 import numpy as np
 from flint import arb
@@ -25,7 +25,7 @@ from shuffledp.documents.schema import Rational
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import positive, show, to_float
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,15 +43,12 @@ PROBABILITY = Rational(Fraction(0), Fraction(1))
 """The type in JSON; the cell itself checks that it is neither 0 nor 1."""
 
 
-def check_epsilon(
-    epsilon: Fraction, name: str, largest: Fraction = LARGEST_EPSILON_OF_CELL
-) -> None:
+def check_epsilon(epsilon: Fraction, name: str) -> None:
     """Refuses an ε that is too small or too large for a proof to finish."""
     positive(epsilon, name)
-    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= largest:
-        raise ParameterError(
-            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and {show(largest)}."
-        )
+    least, most = SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL
+    if not least <= epsilon <= most:
+        raise ParameterError(f"{name} must lie between {show(least)} and {show(most)}.")
 
 
 def check_one_value_each(values: Values) -> None:
@@ -62,7 +59,59 @@ def check_one_value_each(values: Values) -> None:
         )
 
 
-class Cell(ABC):
+LEFT_OUT = {"left_out": True}
+"""Metadata of a field that JSON leaves out where it has its default."""
+
+
+class Parameters:
+    """A dataclass of exact parameters that is read from JSON and written as JSON. A field may have
+    another name there, which its metadata gives as `json`."""
+
+    json_order: ClassVar[tuple[str, ...]] = ()
+    """The fields in JSON, if not all of them are there or in another order."""
+
+    @classmethod
+    def _in_json(cls) -> list[Field[Any]]:
+        known = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
+        return [known[name] for name in cls.json_order or known]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All parameters, rationals as exact text."""
+        found = {}
+        for one in self._in_json():
+            value = getattr(self, one.name)
+            if not one.metadata.get("left_out") or value != one.default:
+                found[one.metadata.get("json", one.name)] = _to_json(value)
+        return found
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The parameters that `to_dict` describes."""
+        kinds, found = get_type_hints(cls), {}
+        for one in cls._in_json():
+            name = one.metadata.get("json", one.name)
+            if not one.metadata.get("left_out") or name in data:
+                found[one.name] = _from_json(kinds[one.name], data[name])
+        return cls(**found)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Parameters):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [str(number) for number in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _from_json(kind: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return kind.from_dict(value)
+    if isinstance(value, list):
+        return tuple(Fraction(text) for text in value)
+    return Fraction(value) if isinstance(value, str) else value
+
+
+class Cell(Parameters, ABC):
     """One counter with exact parameters, and the estimates that follow from its messages."""
 
     kind: ClassVar[str]
@@ -209,16 +258,9 @@ class Cell(ABC):
         covariance a + b·(f + g); for reporting only."""
         return 0.0, 0.0
 
-    # As JSON
-
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The kind and all parameters, rationals as exact text."""
-
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The cell that `to_dict` describes."""
+        return {"kind": self.kind, **super().to_dict()}
 
 
 class IndependentCell(Cell):
@@ -233,15 +275,8 @@ class IndependentCell(Cell):
         """
 
     @abstractmethod
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """How many +1 and −1 each user sends, each drawn independently.
-
-        Ensures: position i is an independent draw of `randomize` at values[i], exactly.
-        """
-
-    @abstractmethod
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """The sums of `randomize_each`: every user is drawn independently, only sums are kept."""
+        """The sums of `randomize` over users with these values, each drawn independently."""
 
     @abstractmethod
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
@@ -279,7 +314,7 @@ class IndependentCell(Cell):
         return None if laws else sure
 
     @abstractmethod
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self, copies: int) -> tuple[int, list[NoiseMessages]]:
         """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
         a + a sum of independent draws of these laws, in stochastic order; without laws, at most
         a."""
@@ -397,7 +432,7 @@ class CellGroup(ABC):
         return None if laws else sure
 
     @abstractmethod
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         """(a, laws): a user sends at most a + a sum of independent draws of these laws; without
         laws, at most a."""
 
@@ -463,7 +498,7 @@ class Copies(CellGroup):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         return self.cell.top_up(absent, self.copies, entropy)
 
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         return self.cell.message_laws(self.copies)
 
 

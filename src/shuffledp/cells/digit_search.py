@@ -22,8 +22,8 @@ import numpy as np
 from shuffledp.cells.base import CellGroup
 from shuffledp.cells.search import counted_messages
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.lattice import Floats
 from shuffledp.numbers.rounding import FINEST_GRID, worst_rounding
-from shuffledp.numbers.special import Floats
 
 DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4
@@ -125,11 +125,6 @@ class DigitCosts(ABC):
         self.dither, self.left = self.dithers[best], float(self.lefts[best])
         return float(costs[best])
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many unknowns there are."""
-
     @abstractmethod
     def start(self) -> Floats:
         """The point that a search begins with."""
@@ -141,8 +136,7 @@ class DigitCosts(ABC):
     def equal_start(self) -> Floats:
         """ln of shares of ε that follow the digits' weight in the sum."""
         share = np.log((self.weight * self.largest) ** (2 / 3))
-        result: Floats = share - share[0]
-        return result
+        return np.asarray(share - share[0])
 
 
 @lru_cache(maxsize=32)
@@ -160,8 +154,7 @@ def digit_weights(radix: Sequence[int]) -> list[int]:
 def shares_of_one(logs: Floats) -> Floats:
     """Numbers that add up to 1 in each row, from their logarithms up to a constant."""
     parts = np.exp(logs - logs.max(axis=1, keepdims=True))
-    result: Floats = parts / parts.sum(axis=1, keepdims=True)
-    return result
+    return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
 
 @lru_cache(maxsize=32)
@@ -178,8 +171,8 @@ def _moves(size: int) -> Floats:
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
     """The cheapest point found in `rounds` rounds, from the usual start, and its cost with the
     public counter; `costs` then has its number of dither values."""
-    moves = _moves(costs.size)
     point, step = costs.start(), 0.8
+    moves = _moves(point.size)
     best = costs.take_dither(point)
     for _ in range(rounds):
         candidates = point + step * moves

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from shuffledp.cells.base import CellGroup
-from shuffledp.numbers.message_law import MessageLaw, least_capacity
+from shuffledp.numbers.message_law import NoiseMessages, least_capacity
 
 EXACT, RESERVE = "exact", "2^-64"
 PADDINGS = (EXACT, RESERVE)
@@ -31,7 +31,7 @@ def padding_of(groups: Sequence[CellGroup]) -> str:
     return RESERVE if most_messages(groups) is None else EXACT
 
 
-def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]]:
+def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[NoiseMessages]]:
     """(a, laws): a user sends at most a + a sum of independent draws of these laws."""
     found = [group.message_laws() for group in groups]
     return sum(sure for sure, _ in found), [law for _, laws in found for law in laws]

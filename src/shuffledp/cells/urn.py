@@ -7,22 +7,27 @@ of one of the i earlier tokens, drawn uniformly.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from flint import ctx
 
-from shuffledp.cells.base import CellGroup, Counts, Values, only_plus
+from shuffledp.cells.base import CellGroup, Counts, Floats, Values, only_plus
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.exact import FIRST_PRECISION, ball
+from shuffledp.numbers.message_law import NoiseMessages
 from shuffledp.numbers.uniform import uniform_whole
 
 TOKENS_AT_ONCE = 1 << 22
 """About how many tokens are in memory at the same time."""
+LARGEST_EXPONENT = 600.0
+"""Floats hold numbers between e^−600 and e^600."""
 
 
 class Urn(Protocol):
@@ -71,7 +76,7 @@ class DealtBuckets(CellGroup):
     def most_messages(self) -> int:
         """The most messages that a user sends."""
 
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         return self.most_messages, []
 
 
@@ -133,3 +138,26 @@ def urn_masses(
     beyond = [own[k] * others[cut + 1 - k] for k in range(cut + 2)]
     total, jumps = sum(noise), sum(beyond)
     return [mass / total for mass in noise], [mass / jumps for mass in beyond]
+
+
+def float_masses(
+    cell: Urn,
+    cut: int,
+    together: int,
+    decay: Fraction,
+    masses: Callable[[Any, Any], tuple[list[Any], list[Any]]],
+) -> tuple[Floats, Floats]:
+    """`masses`, which returns those of `urn_masses` or what follows from them for given r and β,
+    with a relative error of about 10⁻¹³ each: in floats, since all terms are positive, or in balls
+    if they would exceed every float. That is so if there are many more buckets than users."""
+    r, beta = 1 / cell.users, float(decay)
+    k = np.arange(cut + 1)
+    shapes = [shape for shape in (together * r, (cell.buckets - together) * r) if shape > 0]
+    logs = [np.cumsum(np.log(beta * (shape + k) / (k + 1))) for shape in shapes]
+    if max(float(np.abs(log).max()) for log in logs) < LARGEST_EXPONENT:
+        found = masses(r, beta)
+    else:
+        with ctx.workprec(FIRST_PRECISION):
+            found = masses(ball(Fraction(1, cell.users)), ball(decay))
+    noise, jumps = (np.array([float(mass) for mass in side]) for side in found)
+    return noise, jumps

@@ -21,21 +21,15 @@ def permutation(size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
             return order
 
 
-def uniform_below(bound: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
-    """`count` independent uniform integers in 0..bound−1, by rejection, without bias."""
-    fair = np.uint64((1 << 64) // bound * bound - 1)  # words up to here split evenly
-    words = entropy.words(count, np.uint64)
-    while (wrong := np.flatnonzero(words > fair)).size:
-        words[wrong] = entropy.words(wrong.size, np.uint64)
-    return (words % np.uint64(bound)).astype(np.int64)
-
-
-def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
-    """For each bound an independent uniform integer below it, by rejection, without bias."""
-    limits = bounds.astype(np.uint64)
+def uniform_below(
+    bound: int | NDArray[np.int64], count: int, entropy: Entropy = SYSTEM
+) -> NDArray[np.int64]:
+    """`count` independent uniform integers in 0..bound−1, by rejection, without bias; each below
+    its own bound if there are several."""
+    limits = np.asarray(bound, np.uint64)
     most = np.uint64(2**64 - 1)
     fair = most - (most % limits + np.uint64(1)) % limits  # words up to here split evenly
-    words = entropy.words(len(bounds), np.uint64)
+    words = entropy.words(count, np.uint64)
     while (wrong := np.flatnonzero(words > fair)).size:
         words[wrong] = entropy.words(wrong.size, np.uint64)
     return (words % limits).astype(np.int64)

@@ -12,7 +12,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.errors import ParameterError
+
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+FARTHEST_STEP = 1 << 60
 Found = TypeVar("Found")
 
 
@@ -69,3 +73,25 @@ def bisect_found(
 
     bisect(holds, low, high, width=width)
     return best
+
+
+def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:
+    """The least integers at which monotone conditions hold, searched from `start` for all elements
+    at once. With the right start, each condition is evaluated twice."""
+    at_start = holds(start)
+    way, step = np.where(at_start, -1, 1), np.ones_like(start)
+    inner, outer = start, start + way
+    while (going := holds(outer) == at_start).any():  # not yet past the change
+        if (step > FARTHEST_STEP).any():
+            raise ParameterError(
+                "An interval is wider than can be computed: with these parameters, the answer says "
+                "nothing."
+            )
+        step = np.where(going, 2 * step, step)
+        inner, outer = np.where(going, outer, inner), np.where(going, outer + way * step, outer)
+    low, high = np.minimum(inner, outer), np.maximum(inner, outer)
+    while (high - low > 1).any():
+        middle = low + (high - low) // 2
+        found = holds(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high

@@ -20,6 +20,9 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ball
 from shuffledp.numbers.laws import TAIL_DECAYS, Law
 
+SMALLEST, LARGEST = 5e-324, 1 - 2**-53
+"""The floats next to 0 and 1."""
+
 
 @dataclass(frozen=True)
 class Finite(Law):
@@ -54,8 +57,7 @@ class Finite(Law):
         return ball(Fraction(self.weights[k], self._sums[-1])) if inside else arb(0)
 
     def cdf(self, k: int) -> arb:
-        outside = self._outside(k)
-        return ball(Fraction(self._sums[k], self._sums[-1])) if outside is None else outside
+        return ball(self.exact_cdf(k))
 
     def exact_cdf(self, k: int) -> Fraction:
         return Fraction(self._sums[min(k, self.last)], self._sums[-1]) if k >= 0 else Fraction(0)
@@ -92,7 +94,8 @@ class CutNegativeBinomial(Law):
 
     def tail(self) -> int:
         """See `Law.tail`: the masses fall about as β^j = e^(−decay·j)."""
-        return int(TAIL_DECAYS / -log(self.beta))
+        beta = min(max(float(self.beta), SMALLEST), LARGEST)
+        return int(TAIL_DECAYS / -log(beta))
 
     def pmf(self, k: int) -> arb:
         if not 0 <= k <= self.cut:

@@ -74,6 +74,18 @@ def lattice_law(
     return LatticeLaw(step, first, np.maximum(masses, 0.0))
 
 
+def interpolated(cumulative: Floats, places: Floats) -> Floats:
+    """Cumulative masses of laws, a row for each, at places between their points: a row of places
+    for each law."""
+    below = np.floor(places).astype(np.int64)
+    rows, last = np.arange(len(cumulative))[:, None], cumulative.shape[1] - 1
+    low = cumulative[rows, np.minimum(np.maximum(below, 0), last)]  # faster than clip
+    high = cumulative[rows, np.minimum(np.maximum(below + 1, 0), last)]
+    inside = low + (places - below) * (high - low)
+    chances = np.where(below < 0, 0.0, np.where(below >= last, 1.0, inside))
+    return np.asarray(np.clip(chances, 0.0, 1.0))
+
+
 def log_negative_binomial(shape: float, decay: float, t: Floats) -> Complexes:
     """ln E[e^(itX)] for NB(shape, 1 − e^−decay)."""
     kept = np.exp(-decay + 1j * t)

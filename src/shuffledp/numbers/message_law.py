@@ -8,7 +8,6 @@ bound; K is the least number for which a union bound over a whole batch stays be
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,37 +26,23 @@ NEGLIGIBLE_BITS = 200
 LARGEST_TILT = 8.0
 
 
-class MessageLaw(ABC):
-    """The law of one independent part of a user's number of messages."""
-
-    @property
-    def tilt_limit(self) -> float:
-        """E[e^(tN)] is finite for every t below this."""
-        return math.inf
-
-    @abstractmethod
-    def masses(self, most: int) -> arb_poly:
-        """P(N = k) for k = 0..most as coefficients; negligible ones may be left out."""
-
-    @abstractmethod
-    def log_moment(self, t: arb) -> arb:
-        """ln E[e^(tN)]."""
-
-
 @dataclass(frozen=True)
-class NoiseMessages(MessageLaw):
-    """Messages in groups of `step`; a noise law determines the number of groups."""
+class NoiseMessages:
+    """The law of one independent part of a user's number of messages: groups of `step`, of which
+    there are as many as a noise law says."""
 
     law: NegativeBinomial | Poisson
     step: int = 1
 
     @property
     def tilt_limit(self) -> float:
+        """E[e^(tN)] is finite for every t below this."""
         if isinstance(self.law, NegativeBinomial):
             return float(self.law.decay) / self.step
         return math.inf
 
     def masses(self, most: int) -> arb_poly:
+        """P(N = k) for k = 0..most as coefficients; negligible ones may be left out."""
         coefficients = [arb(0)] * (most + 1)
         law: Law = self.law
         mass, negligible = law.pmf(0), arb(2) ** -NEGLIGIBLE_BITS
@@ -70,6 +55,7 @@ class NoiseMessages(MessageLaw):
         return arb_poly(coefficients)
 
     def log_moment(self, t: arb) -> arb:
+        """ln E[e^(tN)]."""
         t = t * self.step
         if isinstance(self.law, Poisson):
             return ball(self.law.rate) * t.expm1()
@@ -77,7 +63,7 @@ class NoiseMessages(MessageLaw):
         return ball(self.law.shape) * (below / shifted).log()
 
 
-def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:
+def tails(laws: Sequence[NoiseMessages], most: int) -> list[arb]:
     """P(the sum of the parts exceeds k) for k = 0..most, in balls that may be above it by the
     omitted masses, but never below."""
     with ctx.workprec(PRECISION_BITS):
@@ -92,7 +78,7 @@ def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:
         return found
 
 
-def least_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
+def least_capacity(laws: Sequence[NoiseMessages], reports: int) -> int:
     """The least k that any of `reports` reports exceeds with probability at most 2⁻⁶⁴.
 
     Ensures: reports · P(N > k) ≤ 2⁻⁶⁴ in ball arithmetic; up to `LONGEST_EXACT` no smaller k was
@@ -107,7 +93,7 @@ def least_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
         return next((k for k, tail in enumerate(found) if tail <= limit), bound)
 
 
-def chernoff_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
+def chernoff_capacity(laws: Sequence[NoiseMessages], reports: int) -> int:
     """A number that the sum exceeds in any of `reports` reports with probability at most 2⁻⁶⁴, by
     the bound e^(−tk)·E[e^(tN)] in ball arithmetic, at a t that floats propose."""
     top = min([LARGEST_TILT, *(law.tilt_limit for law in laws)])
@@ -119,7 +105,7 @@ def chernoff_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
         return max(0, math.ceil(float(_chernoff(laws, best, reports).upper())) + 1)
 
 
-def _chernoff(laws: Sequence[MessageLaw], t: float, reports: int) -> arb:
+def _chernoff(laws: Sequence[NoiseMessages], t: float, reports: int) -> arb:
     """The k at which Chernoff's bound, for all reports together, reaches 2⁻⁶⁴."""
     exponent = OVERFLOW_BITS * arb(2).log() + arb(reports).log()
     for law in laws:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 from flint import arb, ctx
 
@@ -119,8 +120,6 @@ def _near(law: Law, anchor: int) -> Callable[[int], arb]:
 
 def _guess(law: Law, uniform: Uniform) -> int:
     """A first guess of the value: the normal quantile of U, within the possible values."""
-    from statistics import NormalDist  # imported here, because it is slow to import
-
     middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
     deviation = to_float(law.variance) ** 0.5
     guess = round(to_float(law.mean) + deviation * NormalDist().inv_cdf(middle))

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lcm, log2
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flint import arb
@@ -35,12 +35,13 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
+    LEFT_OUT,
     MOST_USERS,
     PROBABILITY,
     Cell,
     Counts,
-    Floats,
     IndependentCell,
+    Parameters,
     Values,
     check_epsilon,
     only_plus,
@@ -55,7 +56,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 from shuffledp.numbers.sampler import sampler
 
 MOST_CUT = 65_535
@@ -69,7 +70,7 @@ STEPS_PER_CUT, STEP_BITS = 20, 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direction:
+class Direction(Parameters):
     """The noise and the muting that hide a change in one direction."""
 
     epsilon: Fraction
@@ -82,7 +83,7 @@ class Direction:
     """w ≤ z: the largest noise of a muted user."""
     odds: tuple[Fraction, ...]
     """o_1..o_D: the weight of each muted jump, against 1 for sending the value."""
-    ratio: Fraction = Fraction(1)
+    ratio: Fraction = field(default=Fraction(1), metadata=LEFT_OUT)
     """κ ≤ 1: the odds of a user whose value cannot change in this direction (1 for up, 0 for down)
     are κ times as large. Less than 1 only for values 0 and 1."""
 
@@ -135,31 +136,12 @@ class Direction:
         """(1 − κ)·o_1: by how much the odds of users with the two values differ."""
         return (1 - self.ratio) * self.odds[0]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The parameters, rationals as exact text; `ratio` only where it is not 1."""
-        ratio = {} if self.ratio == 1 else {"ratio": str(self.ratio)}
-        return {
-            "epsilon": str(self.epsilon),
-            "decay": str(self.decay),
-            "cut": self.cut,
-            "muted_cut": self.muted_cut,
-            "odds": [str(odds) for odds in self.odds],
-            **ratio,
-        }
-
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Direction:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The parameters that `to_dict` describes."""
         if data.get("ratio") == "1":
             raise ParameterError("A ratio of 1 is left out; ask its author for a corrected file.")
-        return cls(
-            epsilon=Fraction(data["epsilon"]),
-            decay=Fraction(data["decay"]),
-            cut=data["cut"],
-            muted_cut=data["muted_cut"],
-            odds=tuple(Fraction(odds) for odds in data["odds"]),
-            ratio=Fraction(data.get("ratio", 1)),
-        )
+        return super().from_dict(data)
 
 
 ODDS = Rational(Fraction(0), LARGEST_ODDS)
@@ -231,12 +213,8 @@ class CutCell(Cell):
         """The moments of one user's v, in balls of the working precision."""
 
     @abstractmethod
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        """The characteristic function of one user's v, in parts."""
-
-    @abstractmethod
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        """ln E[e^(θ(v−x))] of one user whose value is x."""
+    def user_parts(self, at: bounded_error.Points) -> bounded_error.UserParts:
+        """What the characteristic function, or the moments, of one user's v are made of."""
 
     # Common to both kinds
 
@@ -305,8 +283,7 @@ class CutCell(Cell):
         """The estimates for many numbers of messages, in floats, for reporting."""
         centre = to_float(lambda: self.estimate(self.base * users, 0, users))
         kept = bounded_error.shift_and_kept(self)[1]
-        result: NDArray[np.float64] = centre + (sums - self.base * users) / kept
-        return result
+        return np.asarray(centre + (sums - self.base * users) / kept)
 
     def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
         """The error's exact second moment at the worst data with this sum of values (with any sum
@@ -338,17 +315,8 @@ class CutCell(Cell):
     error_law = bounded_error.error_law
     log_error = bounded_error.log_characteristic
     log_moment = bounded_error.log_moment
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "users": self.users,
-            "largest": self.largest,
-            "up": self.up.to_dict(),
-            "down": self.down.to_dict(),
-        }
+    user_function = bounded_error.user_function
+    log_user_moment = bounded_error.log_user_moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,7 +346,7 @@ class BoundedCell(CutCell, IndependentCell):
     def most_messages(self) -> int:
         return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
 
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self, copies: int) -> tuple[int, list[NoiseMessages]]:
         return copies * self.most_messages, []
 
     @cached_property
@@ -430,9 +398,6 @@ class BoundedCell(CutCell, IndependentCell):
         z_minus = sampler(down_noise).draw_one(entropy)
         return self.base + v + z_plus - z_minus, 0
 
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return draws.randomize_each(self, self.checked(values), entropy)
-
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
         return draws.randomize_total(self, self.checked(values), entropy), 0
 
@@ -450,18 +415,8 @@ class BoundedCell(CutCell, IndependentCell):
         return only_plus(draws.copies_of_zero(self, copies, absent, entropy))
 
     moments = bounded_law.moments
-    user_function = bounded_error.user_function
-    log_user_moment = bounded_error.log_user
+    user_parts = bounded_error.user_parts
     fewest_messages = bounded_limit.fewest_messages
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:
-        return cls(
-            users=data["users"],
-            largest=data["largest"],
-            up=Direction.from_dict(data["up"]),
-            down=Direction.from_dict(data["down"]),
-        )
 
 
 BY_VALUE = Record(DIRECTION.fields, {"ratio": PROBABILITY})

@@ -35,7 +35,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_found
 from shuffledp.numbers.exact import round_to
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
 """Rounds of the search, and how many radices remain after each."""
@@ -46,8 +46,7 @@ EPSILON_DIGITS = 4
 
 def noise_error(decay: Floats) -> Floats:
     """The variance of both noises of all users together, hardly cut."""
-    result: Floats = 2 * decay / (1 - decay) ** 2
-    return result
+    return np.asarray(2 * decay / (1 - decay) ** 2)
 
 
 def bounded_cost(
@@ -78,16 +77,11 @@ def bounded_cost(
             rest = more * fall + aim + np.log(more / (2 * centre * centre + half))
             cut = np.maximum(cut - rest / (fall + 1 / more - 2 / centre), least)
     sent = cut + muted
-    result: Floats = np.where(possible, (2 * sent if padded else sent) + d, np.inf)
-    return result
+    return np.asarray(np.where(possible, (2 * sent if padded else sent) + d, np.inf))
 
 
 class BoundedDigitCosts(DigitCosts):
     """The cost of points for one radix: shares of ε, and of what the error leaves for muting."""
-
-    @property
-    def size(self) -> int:
-        return 2 * len(self.radix)
 
     def start(self) -> Floats:
         """ε by the digits' weight in the sum; muting costs each digit the same."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values, only_plus
+from shuffledp.cells.base import Counts, Values
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.finite import Finite
@@ -23,26 +23,6 @@ MOST_SLOTS = 1 << 62
 """The most users times copies that one 64-bit number can distinguish."""
 EVENTS_AT_ONCE = 1 << 18
 """About how many users with noise are in memory at the same time."""
-
-
-def randomize_each(cell: BoundedCell, values: Values, entropy: Entropy) -> tuple[Counts, Counts]:
-    """See `IndependentCell.randomize_each`; there are no −1, so the second array is zero."""
-    sent = np.empty(values.size, np.int64)
-    for begin in range(0, values.size, USERS_AT_ONCE):
-        part = slice(begin, begin + USERS_AT_ONCE)
-        _randomize_part(cell, values[part], sent[part], entropy)
-    return only_plus(sent)
-
-
-def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: Entropy) -> None:
-    sent[:] = values  # v = x, first widened, then added to: a byte would wrap around
-    indices, noise = sampler(cell.up_noise).events(values.size, entropy)
-    sent[indices] += noise  # + Z₊
-    indices, noise = sampler(cell.down_noise).events(values.size, entropy)
-    sent[indices] -= noise  # − Z₋
-    muted = sampler(cell.mute).hits(values.size, entropy)
-    sent[muted] = muted_values(cell, values[muted], entropy)  # replaces the earlier value entirely
-    sent += cell.base
 
 
 def muted_values(cell: BoundedCell, values: Values, entropy: Entropy) -> Counts:

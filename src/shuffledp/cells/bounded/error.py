@@ -26,22 +26,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.numbers.bisection import first_true
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.finite import CutNegativeBinomial
-from shuffledp.numbers.inversion import first_true
+from shuffledp.numbers.lattice import Complexes, Floats, Integers, interpolated
 
 if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell, CutCell
 
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Integers = NDArray[np.int64]
 
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
@@ -92,56 +89,110 @@ def _chirp(masses: Floats, step: float, count: int) -> Complexes:
     return np.asarray(np.fft.ifft(spread)[:count] * chirp[:count])
 
 
+class Frequencies:
+    """Where E[e^(itX)] is computed: at frequencies t."""
+
+    def __init__(self, t: Floats) -> None:
+        self.t, self.argument = t, 1j * t
+
+    def sums(self, weights: Floats, sign: int = 1) -> Complexes:
+        """Σ_j weights[j]·e^(±itj)."""
+        found = transform(weights, self.t)
+        return found if sign > 0 else found.conj()
+
+    def off(self, masses: Floats, sign: int = 1) -> Complexes:
+        """E[e^(±itX)] − 1 of a law with these masses."""
+        found = transform_off(masses, self.t)
+        return found if sign > 0 else found.conj()
+
+
+class Tilts:
+    """Where E[e^(θX)] is computed: at real θ."""
+
+    def __init__(self, theta: Floats) -> None:
+        self.argument = theta
+
+    def sums(self, weights: Floats, sign: int = 1) -> Floats:
+        """Σ_j weights[j]·e^(±θj)."""
+        return weighted(np.exp(np.outer(sign * self.argument, np.arange(len(weights)))), weights)
+
+    def off(self, masses: Floats, sign: int = 1) -> Floats:
+        """E[e^(±θX)] − 1 of a law with these masses."""
+        return weighted(np.expm1(np.outer(sign * self.argument, np.arange(len(masses)))), masses)
+
+
+Points = Frequencies | Tilts
+
+
+class UserParts(NamedTuple):
+    """What one user's v is made of, where a is it or θ: E[e^(a(v−x))] is 1 + noise + e^(−ax)·jumps
+    − (1 − P)."""
+
+    noise: Any
+    """P·(E[e^(a(Z₊−Z₋))] − 1), of the data branch."""
+    jumps: Any
+    """The muted branches' E[e^(av)], each times its chance."""
+    jumps_above: Any = None
+    """The same for a user whose value is above 0, where the odds depend on the value."""
+
+    def jumps_at(self, x: float | Floats) -> Any:
+        """Those of users with the value x."""
+        above = self.jumps_above is not None and np.all(np.asarray(x) > 0)
+        return self.jumps_above if above else self.jumps
+
+
 @dataclass(frozen=True, kw_only=True)
 class UserFunction:
-    """What ln E[e^(it(v−x))] of one user is made of, at the frequencies t."""
+    """The characteristic function of one user's v, at the frequencies t."""
 
     t: Floats
-    noise: Complexes
-    """The data branch's probability times (E[e^(it(Z₊−Z₋))] − 1)."""
-    jumps: Complexes
-    """The muted branches' E[e^(itv)], each times its chance."""
+    parts: UserParts
     muted: float
-    jumps_above: Complexes | None = None
-    """The same for a user whose value is above 0, where the odds depend on the value."""
 
     def log(self, x: float | Floats) -> Complexes:
         """ln E[e^(it(v−x))], accurate even close to 0, because it is multiplied by the number of
         users."""
-        jumps = self.jumps
-        if self.jumps_above is not None and np.all(np.asarray(x) > 0):
-            jumps = self.jumps_above
-        off = self.noise + (np.exp(-1j * x * self.t) * jumps - self.muted)
-        square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
-        size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
-        return np.asarray(size + 1j * np.arctan2(off.imag, 1 + off.real))
+        parts = self.parts
+        off = parts.noise + (np.exp(-1j * x * self.t) * parts.jumps_at(x) - self.muted)
+        return log_above_one(off)
 
 
-def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
-    """The characteristic function of one user's v, in parts."""
+def log_above_one(off: Complexes) -> Complexes:
+    """ln(1 + off), accurate even close to 0."""
+    square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
+    size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
+    return np.asarray(size + 1j * np.arctan2(off.imag, 1 + off.real))
 
-    def off(law: CutNegativeBinomial) -> Complexes:
-        return transform_off(noise_masses(law), t)
 
+def user_function(cell: CutCell, t: Floats) -> UserFunction:
+    """The characteristic function of one user's v."""
+    muted = float(1 - cell.data_probability)
+    return UserFunction(t=t, parts=cell.user_parts(Frequencies(t)), muted=muted)
+
+
+def log_user_moment(cell: CutCell, theta: Floats, x: int) -> Floats:
+    """ln E[e^(θ(v−x))] of one user whose value is x."""
+    parts, muted = cell.user_parts(Tilts(theta)), float(1 - cell.data_probability)
+    return np.asarray(np.log1p(parts.noise + np.exp(-theta * x) * parts.jumps_at(x) - muted))
+
+
+def user_parts(cell: BoundedCell, at: Points) -> UserParts:
+    """What one user's v is made of."""
     kept = float(cell.data_probability)
-    up, down = off(cell.up_noise), off(cell.down_noise).conj()
-    muted_up, muted_down = off(cell.up_muted_noise), off(cell.down_muted_noise).conj()
+    up, down = at.off(noise_masses(cell.up_noise)), at.off(noise_masses(cell.down_noise), -1)
+    muted_up = at.off(noise_masses(cell.up_muted_noise))
+    muted_down = at.off(noise_masses(cell.down_muted_noise), -1)
 
-    def jumps(value: int) -> Complexes:
+    def jumps(value: int) -> Any:
         ups, downs = (
             kept * np.append(0.0, [float(o) for o in odds]) for odds in cell.odds_at(value)
         )
-        above = np.exp(1j * t * cell.up_jump(0)) * transform(ups, t) * (1 + muted_up) * (1 + down)
-        below = np.exp(1j * t * cell.down_jump(0)) * transform(downs, t).conj()
-        return np.asarray(above + below * (1 + up) * (1 + muted_down))
+        above = np.exp(at.argument * cell.up_jump(0)) * at.sums(ups) * (1 + muted_up) * (1 + down)
+        below = np.exp(at.argument * cell.down_jump(0)) * at.sums(downs, -1)
+        return above + below * (1 + up) * (1 + muted_down)
 
-    return UserFunction(
-        t=t,
-        noise=kept * (up + down + up * down),
-        jumps=jumps(0),
-        muted=float(1 - cell.data_probability),
-        jumps_above=jumps(1) if cell.by_value else None,
-    )
+    noise = kept * (up + down + up * down)
+    return UserParts(noise, jumps(0), jumps(1) if cell.by_value else None)
 
 
 def shift_and_kept(cell: CutCell) -> tuple[float, float]:
@@ -170,27 +221,20 @@ def _function_at(cell: CutCell, places: bytes) -> UserFunction:
 # the law of E
 
 
-@dataclass(frozen=True, kw_only=True)
-class FloatMoments:
+class FloatMoments(NamedTuple):
     """`Moments` in floats."""
 
     shift: float
     kept: float
     lost: float
-    """1 − kept, without cancellation."""
     slope: float
     spread: float
 
 
 @lru_cache(maxsize=64)
 def _moments(cell: CutCell) -> FloatMoments:
-    return FloatMoments(
-        shift=to_float(lambda: cell.moments().shift),
-        kept=to_float(lambda: cell.moments().kept),
-        lost=to_float(lambda: 1 - cell.moments().kept),
-        slope=to_float(lambda: cell.moments().slope),
-        spread=to_float(lambda: cell.moments().spread),
-    )
+    names = FloatMoments._fields
+    return FloatMoments(*(to_float(lambda n=n: getattr(cell.moments(), n)) for n in names))  # type: ignore[misc]
 
 
 @lru_cache(maxsize=32)
@@ -214,15 +258,8 @@ class Laws:
     def at_most(self, errors: Integers) -> Floats:
         """P(E ≤ error) for the errors of each row, or one error per row."""
         columns = errors.reshape(len(self.first), -1)
-        place = (columns + 0.5) / self.step - 0.5 - self.first[:, None]
-        below = np.floor(place).astype(np.int64)
-        rows = np.arange(len(self.first))[:, None]
-        last = self.cumulative.shape[1] - 1
-        low = self.cumulative[rows, np.minimum(np.maximum(below, 0), last)]  # faster than clip
-        high = self.cumulative[rows, np.minimum(np.maximum(below + 1, 0), last)]
-        inside = low + (place - below) * (high - low)
-        chances = np.where(below < 0, 0.0, np.where(below >= last, 1.0, inside))
-        return np.asarray(np.clip(chances, 0.0, 1.0).reshape(errors.shape))
+        places = (columns + 0.5) / self.step - 0.5 - self.first[:, None]
+        return interpolated(self.cumulative, places).reshape(errors.shape)
 
     def quantiles(self, level: float) -> Integers:
         """The least error of each row with P(E ≤ error) above the level, to about a step."""
@@ -266,7 +303,8 @@ def intervals(
 ) -> tuple[Integers, Integers]:
     """The interval of true sums for each number of messages; equal numbers are computed once."""
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
-    middle = np.rint(cell.estimates(counts + cell.base * users, users)).astype(np.int64)
+    guessed = np.clip(cell.estimates(counts + cell.base * users, users), -FURTHEST, FURTHEST)
+    middle = np.rint(guessed).astype(np.int64)
     width = laws(cell, users, middle[:1]).cumulative.shape[1]
     looks = users + 1 if _ends_anywhere(cell, users) else 1
     step = max(1, AT_ONCE // (looks * width))
@@ -384,35 +422,6 @@ def log_moment(cell: CutCell, theta: Floats, users: int, total: float) -> Floats
     high, low = (cell.log_user_moment(scaled, x) for x in (cell.largest, 0))
     logs = full * high + (users - full) * low
     return np.asarray(logs + scaled * (known.lost * total - users * known.shift))
-
-
-def log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
-    """ln E[e^(θ(v−x))] of one user whose value is x."""
-
-    kept = float(cell.data_probability)
-    y = np.arange(1, cell.largest + 1)
-    ups, downs = (kept * np.array([float(one) for one in odds]) for odds in cell.odds_at(x))
-    up, down = noise_off(cell.up_noise, theta), noise_off(cell.down_noise, -theta)
-    muted_up = noise_off(cell.up_muted_noise, theta)
-    muted_down = noise_off(cell.down_muted_noise, -theta)
-    jumps = (
-        weighted(np.exp(np.outer(theta, cell.up_jump(0) + y - x)), ups)
-        * (1 + muted_up)
-        * (1 + down)
-    )
-    jumps += (
-        weighted(np.exp(np.outer(theta, cell.down_jump(0) - y - x)), downs)
-        * (1 + up)
-        * (1 + muted_down)
-    )
-    muted = float(1 - cell.data_probability)
-    return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - muted))
-
-
-def noise_off(law: CutNegativeBinomial, theta: Floats) -> Floats:
-    """E[e^(θZ)] − 1."""
-    masses = noise_masses(law)
-    return weighted(np.expm1(np.outer(theta, np.arange(len(masses)))), masses)
 
 
 def weighted(values: Floats, weights: Floats) -> Floats:

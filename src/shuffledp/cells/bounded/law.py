@@ -39,6 +39,11 @@ class Moments:
     slope: Any
     spread: Any
 
+    @property
+    def lost(self) -> Any:
+        """1 − kept; without cancellation in balls alone."""
+        return 1 - self.kept
+
     def variance(self, users: int, total: Any, squares: Any) -> Any:
         """The variance of the sum of v over users with these sums of x and x²."""
         muting = self.kept * (1 - self.kept) * squares

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 from flint import arb, ctx
 
@@ -285,7 +285,7 @@ def prove(
         for name, direction, allowed in (("up", cell.up, up), ("down", cell.down, down))
     ]
     if not cell.mutes_alike:
-        refuse(
+        raise PrivacyViolation(
             "Users with one value are muted more often than those with the other: (1 − κ)·o must "
             "be the same in both directions.",
             {"up": str(cell.up.lost_odds), "down": str(cell.down.lost_odds)},
@@ -300,7 +300,7 @@ def prove_direction(
     exponent = loss_exponent(cell, name, direction, allowed)
     other = other_decay(cell, name)
     if direction.ratio < other:
-        refuse(
+        raise PrivacyViolation(
             f"The ratio of the {name} direction is below the decay of the other one, so that a "
             "jump tells more of the value than it may; raise the ratio.",
             {"direction": name, "inequality": "ratio", "decay": str(other)},
@@ -316,7 +316,7 @@ def other_decay(cell: CutCell, name: str) -> Fraction:
 def loss_exponent(cell: CutCell, name: str, direction: Direction, allowed: Fraction) -> arb:
     """D·ln(1/β), enclosed; refuses a direction whose ε is not allowed or not kept."""
     if direction.epsilon > allowed:
-        refuse(
+        raise PrivacyViolation(
             f"The {name} direction is planned for a loss of {show(direction.epsilon)}, above the "
             f"{show(allowed)} that it may cost; lower its epsilon.",
             {"direction": name, "epsilon": str(direction.epsilon), "allowed": str(allowed)},
@@ -324,7 +324,7 @@ def loss_exponent(cell: CutCell, name: str, direction: Direction, allowed: Fract
     d = cell.largest
     verdict, slack, _ = sign(lambda: ball(direction.epsilon) + d * ball(direction.decay).log())
     if verdict < 0:
-        refuse(
+        raise PrivacyViolation(
             f"The {name} noise falls too fast: D·ln(1/β) exceeds {show(direction.epsilon)}; "
             "raise its decay.",
             {"direction": name, "inequality": "loss", "excess": (-slack).str(12, radius=False)},
@@ -337,7 +337,7 @@ def decide(
 ) -> DirectionProof:
     """A rule that holds, at the lowest precision that can show it."""
     if not rules:
-        refuse(
+        raise PrivacyViolation(
             f"No rule covers the cuts z = {direction.cut}, w = {direction.muted_cut} of the {name} "
             "direction: either w = z, or at least 3 users, w ≥ D − 1 and z ≥ w + D.",
             {"direction": name, "cut": direction.cut, "muted_cut": direction.muted_cut},
@@ -361,7 +361,7 @@ def decide(
         if len(failed) == len(rules):
             worst = failed[-1]
             index = "" if worst.index is None else f" at I = {worst.index[0]}, x = {worst.index[1]}"
-            refuse(
+            raise PrivacyViolation(
                 f"The {name} odds are not certified: {worst.statement} fails{index}; "
                 "raise the odds, the cut or the muted cut.",
                 {"direction": name, **worst.to_dict()},
@@ -370,10 +370,6 @@ def decide(
         f"Whether the {name} odds are large enough was not decided at {LAST_PRECISION} bits; "
         "raise them slightly and certify again."
     )
-
-
-def refuse(message: str, witness: dict[str, object]) -> NoReturn:
-    raise PrivacyViolation(message, witness)
 
 
 # The decision

@@ -35,7 +35,7 @@ from shuffledp.numbers.exact import (
     round_to,
     show,
 )
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 MOST_KEPT = 500_000  # floats stored for each direction
 

@@ -18,28 +18,36 @@ and then each cell on its own, with odds 1 : o^d_1 … o^d_D,
 and sends z_d + w_d + v + n + Z₊ messages: over all cells at most Σ(z_d + w_d + D) + 2Z + 1.
 
 Everything here about one cell alone (moments, error laws) treats its Z₊ as cut at Z by itself; the
-noise of a user's cells adds up to more than Z with a probability below `joint_chance`.
+noise of some user's cells adds up to more than Z with a probability of at most
+2k(k−1)·(1+Z)·β^(Z+1)/(m·(1−β)), if there are at least k users, β the largest of all cells (§18).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import comb, prod
-from typing import Any, ClassVar, Self
+from math import prod
+from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Member, Values, only_plus
+from shuffledp.cells.base import (
+    PROBABILITY,
+    CellGroup,
+    Counts,
+    Member,
+    Parameters,
+    Values,
+    only_plus,
+)
 from shuffledp.cells.bounded.cell import (
     CUT_FIELDS,
     LARGEST_ODDS,
     MOST_BITS,
     ODDS,
     CutCell,
-    Direction,
 )
 from shuffledp.cells.digits import draws
 from shuffledp.cells.digits import law as shared_law
@@ -49,7 +57,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import probability, whole
 from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.numbers.message_law import NoiseMessages
 
 MOST_TOGETHER = 24
 """The most cells that may share their way up."""
@@ -58,7 +66,7 @@ MOST_COMBINATIONS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedWayUp:
+class SharedWayUp(Parameters):
     """What a cell must know about the cells with which it shares its way up."""
 
     cells: int
@@ -84,25 +92,6 @@ class SharedWayUp:
         if any(n.denominator.bit_length() > MOST_BITS for n in (self.decay, *self.stray_odds)):
             raise ParameterError(f"Odds and decay may have at most {MOST_BITS:,} bits; round them.")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "cells": self.cells,
-            "others": self.others,
-            "decay": str(self.decay),
-            "other_odds": str(self.other_odds),
-            "stray_odds": [str(odds) for odds in self.stray_odds],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            cells=data["cells"],
-            others=data["others"],
-            decay=Fraction(data["decay"]),
-            other_odds=Fraction(data["other_odds"]),
-            stray_odds=tuple(Fraction(odds) for odds in data["stray_odds"]),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCell(CutCell):
@@ -110,7 +99,7 @@ class SharedCell(CutCell):
 
     kind: ClassVar[str] = "shared"
 
-    way_up: SharedWayUp
+    way_up: SharedWayUp = field(metadata={"json": "together"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,33 +147,7 @@ class SharedCell(CutCell):
         return Finite.of(self.down.odds)
 
     moments = shared_law.moments
-    user_function = shared_law.user_function
-    log_user_moment = shared_law.log_user_moment
-
-    def joint_chance(self) -> float:
-        """An upper bound on the probability that in one batch of `users` some user's noise upwards,
-        drawn cell by cell, adds up to more than Z; it treats all cells like the widest one."""
-        k, cut, beta = self.way_up.cells, self.up.cut, float(self.way_up.decay)
-        if self.users < k:
-            return 1.0
-        # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
-        tail = beta ** (cut + 1) / max(1 - beta, 1e-300)
-        return min(1.0, 4 * comb(k, 2) * tail * (1 + cut) / self.users)
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "together": self.way_up.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> SharedCell:
-        return cls(
-            users=data["users"],
-            largest=data["largest"],
-            up=Direction.from_dict(data["up"]),
-            down=Direction.from_dict(data["down"]),
-            way_up=SharedWayUp.from_dict(data["together"]),
-        )
+    user_parts = shared_law.user_parts
 
 
 @dataclass(frozen=True)
@@ -258,7 +221,7 @@ class SharedDigits(CellGroup):
     def most_messages(self) -> int:
         return sum(cell.base + cell.largest for cell in self.cells) + 2 * self.cells[0].up.cut + 1
 
-    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self) -> tuple[int, list[NoiseMessages]]:
         return self.most_messages, []
 
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.bounded.error import (
-    Floats,
-    UserFunction,
-    noise_masses,
-    noise_off,
-    transform,
-    transform_off,
-    weighted,
-)
+from shuffledp.cells.bounded.error import Points, UserParts, noise_masses
 from shuffledp.cells.bounded.law import Moments
 from shuffledp.numbers.exact import ball
 
@@ -119,50 +111,19 @@ def moments(cell: SharedCell) -> Moments:
     )
 
 
-def user_function(cell: SharedCell, t: Floats) -> UserFunction:
-    """The characteristic function of one user's v + n + Z₊, in parts, in floats."""
+def user_parts(cell: SharedCell, at: Points) -> UserParts:
+    """What one user's v + n + Z₊ is made of, in floats."""
     d, z = cell.largest, cell.up.cut
     own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
-    up = transform_off(noise_masses(cell.up_noise), t)
-    down = transform_off(noise_masses(cell.down_noise), t).conj()
-    muted = 1 + transform_off(noise_masses(cell.down_muted_noise), t).conj()
+    up = at.off(noise_masses(cell.up_noise))
+    down = at.off(noise_masses(cell.down_noise), -1)
+    muted = 1 + at.off(noise_masses(cell.down_muted_noise), -1)
     down_odds = np.append(0.0, [float(o) for o in cell.down.odds])
-    fixed = stays * np.exp(1j * t * cell.down_jump(0)) * transform(down_odds, t).conj() * muted
+    fixed = stays * np.exp(at.argument * cell.down_jump(0)) * at.sums(down_odds, -1) * muted
     up_odds = np.array([float(o) for o in cell.up.odds])
     strays = np.array([float(mass) for mass in stray_masses(cell)])
     strays[0] += float(cell.way_up.other_odds)
-    jumped = stays * (1 + down) * transform(up_odds, t) + up_odds.sum() * fixed
-    uniform = stays * (1 + down) * transform(np.full(d + 1, 1 / (d + 1)), t) + fixed
-    elsewhere = fixed + np.exp(1j * t * (z + 1)) * jumped + transform(strays, t) * uniform
-    kept = own * stays
-    return UserFunction(
-        t=t,
-        noise=kept * (up + down + up * down),
-        jumps=own * elsewhere * (1 + up),
-        muted=float(1 - cell.data_probability),
-    )
-
-
-def log_user_moment(cell: SharedCell, theta: Floats, x: int) -> Floats:
-    """ln E[e^(θ(v+n+Z₊−x))] of one user whose value is x: the real counterpart of
-    `user_function`."""
-
-    def powers(values: Any, weights: Any) -> Floats:
-        """Σ weights · e^(θ·values)."""
-        return weighted(np.exp(np.outer(theta, values)), np.asarray(weights, float))
-
-    d, z = cell.largest, cell.up.cut
-    own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
-    up, down = noise_off(cell.up_noise, theta), noise_off(cell.down_noise, -theta)
-    muted = 1 + noise_off(cell.down_muted_noise, -theta)
-    y = np.arange(1, d + 1)
-    fixed = stays * powers(cell.down_jump(0) - y - x, cell.down.odds) * muted
-    strays = powers(np.arange(z + 2), stray_masses(cell)) + float(cell.way_up.other_odds)
-    up_odds = float(sum(cell.up.odds))
-    jumped = stays * (1 + down) * powers(z + y - x, cell.up.odds)
-    jumped += up_odds * np.exp(theta * (z + 1)) * fixed
-    uniform = stays * (1 + down) * powers(np.arange(d + 1) - x, np.full(d + 1, 1 / (d + 1))) + fixed
-    jumps = own * (1 + up) * (fixed + jumped + strays * uniform)
-    kept = own * stays
-    lost = float(1 - cell.data_probability)
-    return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - lost))
+    jumped = stays * (1 + down) * at.sums(up_odds) + up_odds.sum() * fixed
+    uniform = stays * (1 + down) * at.sums(np.full(d + 1, 1 / (d + 1))) + fixed
+    elsewhere = fixed + np.exp(at.argument * (z + 1)) * jumped + at.sums(strays) * uniform
+    return UserParts(own * stays * (up + down + up * down), own * elsewhere * (1 + up))

@@ -26,9 +26,9 @@ from shuffledp.cells.bounded.proof import (
     decide,
     loss_exponent,
     prove_direction,
-    refuse,
 )
 from shuffledp.cells.digits.cell import SharedCell, SharedWayUp
+from shuffledp.errors import PrivacyViolation
 from shuffledp.numbers.exact import ball
 
 SHARED = "shared way up"
@@ -50,7 +50,7 @@ def prove(
     Ensures: as `cells.bounded.proof.prove`.
     """
     if cell.way_up.decay < cell.up.decay:
-        refuse(
+        raise PrivacyViolation(
             "The noise upwards falls more slowly than the cells' common decay; set it to the "
             "largest decay of all cells.",
             {"decay": str(cell.up.decay), "together": str(cell.way_up.decay)},

@@ -46,7 +46,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, FoundCells
 from shuffledp.errors import CertificateError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices remain after each."""
@@ -57,10 +57,6 @@ MOST_STEPS = 40
 
 class SharedDigitCosts(DigitCosts):
     """The cost of points for one radix: shares of ε, and of what the error leaves for muting."""
-
-    @property
-    def size(self) -> int:
-        return 2 * len(self.radix) + 1
 
     def start(self) -> Floats:
         return np.concatenate([self.equal_start(), np.zeros(len(self.radix) + 1)])
@@ -118,8 +114,8 @@ def search_digits(
 def shared_sum(task: SumTarget) -> FoundCells | None:
     """The digits that share their way up with the smallest padded report, or None."""
     finalists = best_radices(task, SharedDigitCosts, SEARCH_ROUNDS)
-    found = [choice for costs in finalists if (choice := settle(costs)) is not None]
-    return min(found, key=lambda choice: choice.cost, default=None)
+    choices = [choice for costs in finalists if (choice := settle(costs)) is not None]
+    return min(choices, key=lambda choice: choice.cost, default=None)
 
 
 def settle(costs: SharedDigitCosts) -> FoundCells | None:

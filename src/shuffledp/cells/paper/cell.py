@@ -18,22 +18,19 @@ Poi(kλ/n): `aggregate` uses that, and its cost does not grow with k.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from flint import arb
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
-    LARGEST_EPSILON_OF_CELL,
     LARGEST_VALUE,
     MOST_USERS,
     PROBABILITY,
-    USERS_AT_ONCE,
     Counts,
     Floats,
     IndependentCell,
@@ -47,7 +44,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, exact, probability, show, to_float, whole
 from shuffledp.numbers.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
-from shuffledp.numbers.message_law import MessageLaw, NoiseMessages
+from shuffledp.numbers.message_law import NoiseMessages
 from shuffledp.numbers.sampler import sampler
 from shuffledp.numbers.uniform import Uniform, invert
 
@@ -82,9 +79,7 @@ class PaperCell(IndependentCell):
         whole(self.users, "users", most=MOST_USERS)
         whole(self.largest, "the largest value", most=LARGEST_VALUE)
         check_epsilon(self.up_epsilon, "up_epsilon")
-        # per unit of value: cells without pairs have next to no −1 noise, however large D is
-        most = LARGEST_EPSILON_OF_CELL * self.largest
-        check_epsilon(self.down_epsilon, "down_epsilon", most)
+        check_epsilon(self.down_epsilon, "down_epsilon")
         probability(self.mute_probability, "mute_probability")
         whole(self.input_pairs, "input_pairs", least=0, most=MOST_INPUT_PAIRS)
         whole(self.stand_in, "stand_in", least=0, most=self.largest)
@@ -140,28 +135,6 @@ class PaperCell(IndependentCell):
     def kept_messages(self, value: int) -> tuple[int, int]:
         """How many +1 and −1 a value sends that is not muted."""
         return self.input_pairs + value, self.input_pairs + self.stand_in
-
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        values = self.checked(values)
-        plus, minus = np.empty((2, values.size), np.int64)
-        for begin in range(0, values.size, USERS_AT_ONCE):
-            part = slice(begin, begin + USERS_AT_ONCE)
-            self._randomize_part(values[part], plus[part], minus[part], entropy)
-        return plus, minus
-
-    def _randomize_part(
-        self, values: Values, plus: Counts, minus: Counts, entropy: Entropy
-    ) -> None:
-        base_plus, base_minus = self.kept_messages(0)
-        plus[:] = values  # first widened, then added to: a byte would wrap around
-        plus += base_plus
-        minus.fill(base_minus)
-        muted = sampler(self.mute).hits(values.size, entropy)
-        plus[muted] = 0
-        minus[muted] = 0
-        sampler(self.plus_noise.share(self.users)).add_draws(entropy, plus)
-        sampler(self.minus_noise.share(self.users)).add_draws(entropy, minus)
-        sampler(self.flood.share(self.users)).add_draws(entropy, plus, minus)
 
     def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
         values, size = self.checked(values), len(values)
@@ -233,13 +206,10 @@ class PaperCell(IndependentCell):
         pairs = least_pairs(loss, self.down_epsilon, self.mute_probability, self.input_pairs)
         return float(1 - self.mute_probability) * (2 * copies * pairs + 1)
 
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+    def message_laws(self, copies: int) -> tuple[int, list[NoiseMessages]]:
         most_input = copies * sum(self.kept_messages(0)) + self.largest
-        return most_input, self._noise_laws(Fraction(copies, self.users))
-
-    def _noise_laws(self, shape: Fraction) -> list[MessageLaw]:
-        """The given multiple of all users' noise: copies add up to one law of each kind."""
-        return [
+        shape = Fraction(copies, self.users)  # copies add up to one law of each kind
+        return most_input, [
             NoiseMessages(NegativeBinomial(shape, self.plus_noise.decay)),
             NoiseMessages(NegativeBinomial(shape, self.minus_noise.decay)),
             NoiseMessages(Poisson(shape * self.flood_mean), step=2),
@@ -260,8 +230,7 @@ class PaperCell(IndependentCell):
 
     def estimates(self, sums: Counts, users: int) -> Floats:
         centre = to_float(lambda: self.estimate(0, 0, users))
-        result: Floats = centre + sums / (1 - float(self.mute_probability))
-        return result
+        return np.asarray(centre + sums / (1 - float(self.mute_probability)))
 
     def most_squares(self, users: int, total: Fraction | int | None = None) -> Fraction:
         """The largest sum of (x − h)² over users whose values add up to `total` (to anything if
@@ -306,34 +275,6 @@ class PaperCell(IndependentCell):
         return (
             to_float(lambda: ball(reports * (1 - q) * held) + noise),
             to_float(lambda: ball(reports * q * (1 - q) * held**2) + spread) ** 0.5,
-        )
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "users": self.users,
-            "largest": self.largest,
-            "up_epsilon": str(self.up_epsilon),
-            "down_epsilon": str(self.down_epsilon),
-            "mute_probability": str(self.mute_probability),
-            "input_pairs": self.input_pairs,
-            "flood_mean": str(self.flood_mean),
-            "stand_in": self.stand_in,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PaperCell:
-        return cls(
-            users=int(data["users"]),
-            largest=int(data["largest"]),
-            up_epsilon=Fraction(data["up_epsilon"]),
-            down_epsilon=Fraction(data["down_epsilon"]),
-            mute_probability=Fraction(data["mute_probability"]),
-            input_pairs=int(data["input_pairs"]),
-            flood_mean=Fraction(data["flood_mean"]),
-            stand_in=int(data["stand_in"]),
         )
 
 

@@ -10,13 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
 
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.base import one_by_one
+from shuffledp.cells.base import IndependentCell, independent_cell, one_by_one
 from shuffledp.cells.digit_search import (
     LOOSEST_SUM,
     DigitCosts,
@@ -36,7 +35,7 @@ from shuffledp.cells.search import KEPT_SEARCHES, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect_found
 from shuffledp.numbers.exact import ball, round_to, sign
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 SEARCH_ROUNDS = ((0, 200), (3, 40), (7, 8))
 """Rounds of the search, and how many radices remain after each."""
@@ -70,10 +69,6 @@ class PaperDigitCosts(DigitCosts):
         super().__init__(task, radix)
         self.stand_in = np.floor(self.largest / 2) if task.relative is None else 0 * self.largest
         self.farthest = np.maximum(self.stand_in, self.largest - self.stand_in)
-
-    @property
-    def size(self) -> int:
-        return len(self.radix) * (3 if self.task.relative is None else 2)
 
     def start(self) -> Floats:
         """Equal gaps; ε and muting shared by the digits' weight in the sum."""
@@ -176,8 +171,7 @@ def search_digits(
 ) -> FoundCells | None:
     """The digits with the fewest messages, or with the least error for `max_messages`."""
     if messages is None:
-        digits = _digits(task, found)
-        return None if digits is None else _found(task, digits)
+        return _cheapest(task, found)
     if found is not None:  # the least error that would win, and what it costs at least
         shares = best_shares(replace(task, mse=found.mse), quick=True)
         if shares is None or shares.messages > SURELY_MORE * messages:
@@ -185,28 +179,16 @@ def search_digits(
     return _best_for_messages(task, messages)
 
 
-class Digits(NamedTuple):
-    """A radix's cells, the most significant digit first, and its number of dither values."""
-
-    cells: tuple[PaperCell, ...]
-    dither: int
-
-    def messages(self, padded: bool) -> float:
-        """The messages in a padded report, or those that a user sends on average."""
-        users = self.cells[0].users
-        return digit_messages(one_by_one(self.cells), users, self.dither, padded)
-
-
-def _found(task: SumTarget, digits: Digits) -> FoundCells:
+def _found(task: SumTarget, cells: Sequence[IndependentCell], dither: int) -> FoundCells:
     return FoundCells(
-        cells=digits.cells,
+        cells=tuple(cells),
         mse=task.mse,
-        cost=digits.messages(task.padded),
-        dither=digits.dither,
+        cost=digit_messages(one_by_one(cells), task.users, dither, task.padded),
+        dither=dither,
     )
 
 
-def _digits(task: SumTarget, found: FoundCells | None) -> Digits | None:
+def _cheapest(task: SumTarget, found: FoundCells | None) -> FoundCells | None:
     shares = best_shares(task)
     if shares is None:
         raise no_digits(task)
@@ -214,13 +196,14 @@ def _digits(task: SumTarget, found: FoundCells | None) -> Digits | None:
         return None
     digits = settle_digits(task, shares)
     if task.padded:  # the estimate of the reserve may be off; the usual digits limit the damage
-        usual = _digits(replace(task, padded=False), None)
+        usual = _cheapest(replace(task, padded=False), None)
         assert usual is not None
-        digits = min(digits, usual, key=lambda one: one.messages(True))
+        cells = [independent_cell(cell) for cell in usual.cells]
+        digits = min(digits, _found(task, cells, usual.dither), key=lambda one: one.cost)
     return digits
 
 
-def settle_digits(task: SumTarget, shares: Shares) -> Digits:
+def settle_digits(task: SumTarget, shares: Shares) -> FoundCells:
     """The shares as exact cells; the error of the whole is decided in ball arithmetic."""
     budgets = [round_to(share, 5, up=False) for share in shares.epsilon]
     budgets[0] += task.epsilon - sum(budgets)
@@ -242,12 +225,11 @@ def settle_digits(task: SumTarget, shares: Shares) -> Digits:
                     stand_in=stand_in,
                 )
             )
-        digits = Digits(tuple(cells), shares.dither)
-        if sign(lambda digits=digits: error_left(task, digits))[0] > 0:  # type: ignore[misc]
+        if sign(partial(error_left, task, cells, shares.dither))[0] > 0:
             decay = min(float(cell.down_epsilon) / cell.largest for cell in cells)
             cost = _flood_cost(task, decay)
-            paired = (with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
-            return Digits(tuple(paired), shares.dither)
+            paired = [with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells]
+            return _found(task, paired, shares.dither)
     raise PlanningError("The requested error is too close to the least possible; allow a bit more.")
 
 
@@ -258,14 +240,14 @@ def _flood_cost(task: SumTarget, decay: float) -> Callable[[Floats], Floats]:
     return lambda flood: 2 * flood
 
 
-def error_left(task: SumTarget, digits: Digits) -> arb:
+def error_left(task: SumTarget, cells: Sequence[PaperCell], dither: int) -> arb:
     """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]. Rounding
     counts at its worst even at a sum of 0, so a dither also keeps the tolerance."""
-    n, radix = task.expected, [cell.largest + 1 for cell in digits.cells]
+    n, radix = task.expected, [cell.largest + 1 for cell in cells]
     grid = math.prod(radix) - 1
-    left = ball(task.mse - task.rounding(grid, digits.dither))
+    left = ball(task.mse - task.rounding(grid, dither))
     kappa = Fraction(0)
-    for cell, steps in zip(digits.cells, digit_weights(radix), strict=True):
+    for cell, steps in zip(cells, digit_weights(radix), strict=True):
         weight = Fraction(steps, grid)
         odds = cell.mute_probability / (1 - cell.mute_probability)
         left -= ball(weight**2) * cell.noise_error(n)
@@ -283,16 +265,16 @@ def error_left(task: SumTarget, digits: Digits) -> arb:
 def _best_for_messages(task: SumTarget, messages: float) -> FoundCells:
     """The least error, within 1 %, for which the digits fit into the message budget."""
 
-    def found(log_error: float) -> tuple[SumTarget, Digits] | None:
+    def found(log_error: float) -> FoundCells | None:
         here = replace(task, mse=Fraction(math.exp(log_error)))
         shares = best_shares(here, quick=True)
         if shares is None or shares.messages > messages:
             return None
         digits = settle_digits(here, shares)
-        return (here, digits) if digits.messages(task.padded) <= messages else None
+        return digits if digits.cost <= messages else None
 
     low = math.log(2 / task.epsilon**2)
     best = bisect_found(found, low, low + LOOSEST_SUM, 0.02)
     if best is None:
         raise no_digits_within(messages)
-    return _found(*best)
+    return best

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.numbers.bisection import first_true
 from shuffledp.numbers.exact import to_float
-from shuffledp.numbers.inversion import first_true, invert_tests, normal_reach
 from shuffledp.numbers.lattice import (
     Complexes,
     Floats,
@@ -95,22 +96,29 @@ def _chances(cell: PaperCell, users: int, totals: Integers, sums: Integers) -> N
 def intervals(
     cell: PaperCell, users: int, sums: Integers, outside: float
 ) -> tuple[Integers, Integers]:
-    """The true sums that explain each difference; see `Cell.intervals`."""
-    middle = sums / (1 - float(cell.mute_probability)) + users * cell.stand_in
-    return invert_tests(
-        lambda totals, seen: chances_at_most(cell, users, totals, seen),
-        sums,
-        outside,
-        middle,
-        _reach(cell, users, middle, outside),
-    )
+    """The true sums that explain each difference; see `Cell.intervals`. Equal differences are
+    computed once."""
+    known, places = np.unique(sums, return_inverse=True)
+    middle = known / (1 - float(cell.mute_probability)) + users * cell.stand_in
+    reach = _reach(cell, users, middle, outside)
+
+    def not_too_low(totals: Integers) -> NDArray[np.bool_]:
+        return np.asarray(1 - chances_at_most(cell, users, totals, known - 1) > outside / 2)
+
+    def too_high(totals: Integers) -> NDArray[np.bool_]:
+        return np.asarray(chances_at_most(cell, users, totals, known) <= outside / 2)
+
+    low = first_true(not_too_low, np.rint(middle - reach).astype(np.int64))
+    high = first_true(too_high, np.rint(middle + reach).astype(np.int64)) - 1
+    return low[places], high[places]
 
 
 def _reach(cell: PaperCell, users: int, totals: Floats, outside: float) -> Floats:
+    """Half the width of an interval if the error were normal."""
     most = users * cell.largest
     ends = [to_float(lambda t=t: cell.mean_squared_error(users, t)) for t in (0, most)]  # type: ignore[misc]
     variances = ends[0] + (ends[1] - ends[0]) * np.clip(totals, 0, most) / most
-    return normal_reach(outside, variances)
+    return np.asarray(-NormalDist().inv_cdf(outside / 2) * np.sqrt(variances))
 
 
 def error_range(cell: PaperCell, users: int, total: int, outside: float) -> tuple[float, float]:

@@ -27,12 +27,13 @@ from shuffledp.cells.paper.proof import tightest
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect_arrays
 from shuffledp.numbers.exact import round_to
+from shuffledp.numbers.lattice import Floats
 from shuffledp.numbers.message_law import OVERFLOW_BITS
-from shuffledp.numbers.special import Floats, digamma_rise, log_gamma_rise
 
 Shape = tuple[int, int]
 """A cell's largest value D and its stand-in h."""
 
+SHIFT = 3
 STEPS = 34  # halvings of ln m between −30 and 40: about 9 digits
 
 
@@ -86,8 +87,7 @@ def _edge(shift: int, log_k: Floats, log_e: Floats, pairs: Floats) -> Floats:
     _, log_flood = _touch(shift, log_k, log_e, pairs, high)
     # below m = δ − 1 the data term vanishes: there the muted term must carry alone
     alone = (log_gamma_rise(np.full_like(pairs, shift), pairs) - log_k) / pairs
-    result: Floats = np.exp(np.maximum(log_flood, np.where(shift > 1, alone, -np.inf)))
-    return result
+    return np.asarray(np.exp(np.maximum(log_flood, np.where(shift > 1, alone, -np.inf))))
 
 
 def _touch(
@@ -176,5 +176,37 @@ def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
     )
     if flood.any():
         rare = rare + flood[..., None] * np.expm1(np.minimum(2 * tilt, 50.0))
-    result: Floats = (rare / tilt).min(axis=-1)
+    return np.asarray((rare / tilt).min(axis=-1))
+
+
+# The differences of ln Γ and ψ between x and x + s, inside Stirling's series (after a shift by 3):
+# they stay accurate even if x is 10¹² and s is a thousand.
+
+
+def log_gamma_rise(x: Floats, s: Floats) -> Floats:
+    """ln Γ(x+s) − ln Γ(x) for x > 0, s ≥ 0."""
+    y, z = x + SHIFT, x + s + SHIFT
+    result: Floats = (z - 0.5) * np.log1p(s / y) + s * (np.log(y) - 1)
+    result += _log_gamma_series(1 / z) - _log_gamma_series(1 / y)
+    for step in range(SHIFT):
+        result -= np.log1p(s / (x + step))
     return result
+
+
+def digamma_rise(x: Floats, s: Floats) -> Floats:
+    """ψ(x+s) − ψ(x) for x > 0, s ≥ 0."""
+    y, z = x + SHIFT, x + s + SHIFT
+    result: Floats = np.log1p(s / y) + _digamma_series(1 / z) - _digamma_series(1 / y)
+    for step in range(SHIFT):
+        result += s / ((x + step) * (x + s + step))
+    return result
+
+
+def _log_gamma_series(inverse: Floats) -> Floats:
+    square = inverse * inverse
+    return inverse * (1 / 12 - square * (1 / 360 - square / 1260))
+
+
+def _digamma_series(inverse: Floats) -> Floats:
+    square = inverse * inverse
+    return -inverse / 2 - square * (1 / 12 - square * (1 / 120 - square / 252))

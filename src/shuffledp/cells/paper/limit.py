@@ -8,6 +8,8 @@ from fractions import Fraction
 from shuffledp.numbers.bisection import bisect
 
 MARGIN = 1e-9
+SMALLEST = 5e-324
+"""The float next to 0."""
 
 
 def least_pairs(loss: Fraction, noise: Fraction, muted: Fraction, enough: int) -> float:
@@ -16,7 +18,7 @@ def least_pairs(loss: Fraction, noise: Fraction, muted: Fraction, enough: int) -
 
     Requires: noise ≤ loss; `enough` pairs are known to be enough.
     """
-    odds = muted / (1 - muted)
+    odds = max(float(muted / (1 - muted)), SMALLEST)  # larger odds need fewer pairs
     left = -math.log(math.expm1(float(loss))) - math.log(odds)
     gap = float(loss - noise)
 

@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import PrivacyViolation, Undecided
@@ -39,8 +39,9 @@ MOST_CANDIDATES = 8  # integers between the strict fall and the strict rise (1 o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tightest:
-    """The values at which the inequality comes closest to failing."""
+class PaperProof:
+    """What was proved about a paper's cell: up by its +1 noise, down by the inequality, which comes
+    closest to failing here."""
 
     shift: int
     """δ: by how much the value changes."""
@@ -52,6 +53,23 @@ class Tightest:
     """A lower bound on g(m) − 1."""
     precision: int
     """Bits of working precision that decided it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **self.claims(),
+            "margin": f"{_decimal(self.margin):.6e}",
+            "precision_bits": self.precision,
+        }
+
+    def claims(self) -> dict[str, Any]:
+        """`to_dict` without the digits that depend on the arithmetic library."""
+        return {"inequality": "down", "shift": self.shift, "value": self.value, "at": self.at}
+
+    def summary(self) -> str:
+        return (
+            f"tightest at m = {self.at} for a change by {self.shift}: margin "
+            f"{_decimal(self.margin):.3g}, decided with {self.precision} bits"
+        )
 
 
 def g(cell: PaperCell, loss: Fraction, shift: int, low: int, m: int) -> arb:
@@ -74,13 +92,13 @@ def g(cell: PaperCell, loss: Fraction, shift: int, low: int, m: int) -> arb:
 
 def tightest(
     cell: PaperCell, loss: Fraction, progress: Callable[[int], None] | None = None
-) -> Tightest:
+) -> PaperProof:
     """Where the inequality is tightest, over all shifts and all integers.
 
     Ensures: returns only if g(m) > 1 holds for every δ, x and m; raises `PrivacyViolation` with the
     witness if it fails, `Undecided` if the precision limit is reached first.
     """
-    found: Tightest | None = None
+    found: PaperProof | None = None
     guess = int(cell.flood_mean)
     for shift in range(1, cell.largest + 1):
         for low in {0, cell.largest - shift} if cell.stand_in else {cell.largest - shift}:
@@ -96,7 +114,7 @@ def tightest(
 
 def _tightest_of_change(
     cell: PaperCell, loss: Fraction, shift: int, low: int, guess: int
-) -> Tightest:
+) -> PaperProof:
     for bits in precisions():
         known: dict[int, arb] = {}
 
@@ -105,43 +123,23 @@ def _tightest_of_change(
                 known[m] = at_precision(bits, lambda: g(cell, loss, shift, low, m))
             return known[m]
 
-        candidates = [0] if cell.flood_mean == 0 else _candidates(value, _descend(value, guess))
-        verdict = _judge(loss, (shift, low), bits, candidates, value)
-        if verdict is not None:
-            return verdict
+        places = [0] if cell.flood_mean == 0 else _candidates(value, _descend(value, guess))
+        for m in places:
+            if value(m) < 1:
+                raise PrivacyViolation(
+                    f"The parameters are not certified for a downward loss of {show(loss)}: "
+                    f"the inequality fails between {low} and {low + shift} at m = {m}; "
+                    "raise flood_mean, input_pairs or mute_probability, or allow a larger epsilon.",
+                    {"shift": shift, "value": low, "at": m, "g": value(m).str(12, radius=False)},
+                )
+        if places and all(value(m) > 1 for m in places):
+            least = min(places, key=lambda m: float(value(m)))
+            with ctx.workprec(bits):
+                margin = as_fraction((value(least) - 1).lower())
+            return PaperProof(shift=shift, value=low, at=least, margin=margin, precision=bits)
     raise Undecided(
         f"Whether the parameters are {show(loss)}-private downwards was not decided at "
         f"{LAST_PRECISION} bits; raise flood_mean slightly and certify again."
-    )
-
-
-def _judge(
-    loss: Fraction,
-    change: tuple[int, int],
-    bits: int,
-    candidates: list[int] | None,
-    value: Callable[[int], arb],
-) -> Tightest | None:
-    """The verdict on one change, or None if this precision cannot decide."""
-    shift, low = change
-    places = candidates or []
-    for m in places:
-        if value(m) < 1:
-            raise PrivacyViolation(
-                f"The parameters are not certified for a downward loss of {show(loss)}: "
-                f"the inequality fails between {low} and {low + shift} at m = {m}; "
-                "raise flood_mean, input_pairs or mute_probability, or allow a larger epsilon.",
-                {"shift": shift, "value": low, "at": m, "g": value(m).str(12, radius=False)},
-            )
-    if not places or not all(value(m) > 1 for m in places):
-        return None
-    least = min(places, key=lambda m: float(value(m)))
-    return Tightest(
-        shift=shift,
-        value=low,
-        at=least,
-        margin=as_fraction(at_precision(bits, lambda: (value(least) - 1).lower())),
-        precision=bits,
     )
 
 
@@ -168,18 +166,18 @@ def _descend(value: Callable[[int], arb], guess: int) -> int:
     return first_whole(rises, low, high)
 
 
-def _candidates(value: Callable[[int], arb], near: int) -> list[int] | None:
+def _candidates(value: Callable[[int], arb], near: int) -> list[int]:
     """Integers outside of which g is certainly larger: left of them it falls strictly, right of
-    them it rises strictly. None if this precision does not show them."""
+    them it rises strictly. Empty if this precision does not show them."""
     left = right = near
     while left > 0 and not value(left - 1) > value(left):
         left -= 1
         if near - left > MOST_CANDIDATES:
-            return None
+            return []
     while not value(right + 1) > value(right):
         right += 1
         if right - near > MOST_CANDIDATES:
-            return None
+            return []
     return list(range(left, right + 1))
 
 
@@ -189,34 +187,6 @@ def _decimal(number: Fraction) -> float | Decimal:
         return float(number)
     except OverflowError:
         return Decimal(number.numerator) / Decimal(number.denominator)
-
-
-@dataclass(frozen=True)
-class PaperProof:
-    """What was proved about a paper's cell: up by its +1 noise, down by the inequality."""
-
-    tightest: Tightest
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "inequality": "down",
-            "shift": self.tightest.shift,
-            "value": self.tightest.value,
-            "at": self.tightest.at,
-            "margin": f"{_decimal(self.tightest.margin):.6e}",
-            "precision_bits": self.tightest.precision,
-        }
-
-    def summary(self) -> str:
-        return (
-            f"tightest at m = {self.tightest.at} for a change by {self.tightest.shift}: margin "
-            f"{_decimal(self.tightest.margin):.3g}, decided with {self.tightest.precision} bits"
-        )
-
-    def claims(self) -> dict[str, Any]:
-        """`to_dict` without the digits that depend on the arithmetic library."""
-        shown = self.to_dict()
-        return {name: shown[name] for name in ("inequality", "shift", "value", "at")}
 
 
 def prove(
@@ -232,4 +202,4 @@ def prove(
             "upwards may cost; lower it.",
             {"up_epsilon": str(cell.up_epsilon), "up": str(up)},
         )
-    return PaperProof(tightest(cell, down, progress))
+    return tightest(cell, down, progress)

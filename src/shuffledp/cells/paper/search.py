@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.cells.base import Copies
+from shuffledp.cells.base import LARGEST_EPSILON_OF_CELL, Copies
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.flood import (
     least_flood,
@@ -35,11 +35,13 @@ from shuffledp.cells.search import KEPT_SEARCHES, CellTarget, FoundCells, counte
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.bisection import bisect, bisect_arrays
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
-from shuffledp.numbers.special import Floats
+from shuffledp.numbers.lattice import Floats
 
 GRID_POINTS = 24
 GRID_ZOOMS = 6
-NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
+NO_MINUS_NOISE = 64
+"""The down_epsilon per unit of value of a cell without pairs, which has no −1 to hide; less if that
+is more than a cell may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +56,7 @@ class Proposal:
 
 def noise_variance(epsilon: Floats) -> Floats:
     """The variance of Geo(1 − e^−ε)."""
-    result: Floats = np.exp(-epsilon) / np.expm1(-epsilon) ** 2
-    return result
+    return np.asarray(np.exp(-epsilon) / np.expm1(-epsilon) ** 2)
 
 
 def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
@@ -77,8 +78,7 @@ def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
 
 def _root(a: Floats, b: Floats, c: Floats) -> Floats:
     """The larger root of a p² + b p + c, computed without cancellation for small roots."""
-    result: Floats = -2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)))
-    return result
+    return np.asarray(-2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))))
 
 
 def propose(task: CellTarget, pairs: int | None = None, zooms: int = GRID_ZOOMS) -> Proposal:
@@ -157,8 +157,7 @@ def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
         return np.asarray(np.all(found, axis=0))
 
     ends = np.full_like(b, -20.0), np.full_like(b, 60.0)
-    result: Floats = np.exp(bisect_arrays(enough, *ends, steps=50))
-    return result
+    return np.asarray(np.exp(bisect_arrays(enough, *ends, steps=50)))
 
 
 def cheapest_cell(task: CellTarget) -> PaperCell:
@@ -270,7 +269,7 @@ def without_pairs(task: CellTarget) -> PaperCell | None:
         users=task.users,
         largest=d,
         up_epsilon=task.up,
-        down_epsilon=Fraction(NO_MINUS_NOISE * d),
+        down_epsilon=min(Fraction(NO_MINUS_NOISE * d), LARGEST_EPSILON_OF_CELL),
         mute_probability=q,
         input_pairs=0,
         flood_mean=Fraction(0),
@@ -295,8 +294,7 @@ def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell
     shapes = [task]
     if task.largest > 1:
         shapes.append(replace(task, stand_in=task.largest // 2))
-        ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
-        rough = [tightest_error(shape, ends, messages, None) or ends[1] for shape in shapes]
+        rough = [_least(shape, messages) for shape in shapes]
         shapes = [shapes[rough.index(min(rough))]]
     return best_for_messages(shapes[0], messages)
 

@@ -24,17 +24,16 @@ A certificate decides whether these parameters are private, not this module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from shuffledp.cells.base import MOST_USERS, Counts, Floats, Member, Values, only_plus
 from shuffledp.cells.bounded import error as bounded_error
-from shuffledp.cells.bounded.cell import BY_VALUE, DIRECTION, CutCell, Direction
+from shuffledp.cells.bounded.cell import BY_VALUE, DIRECTION, CutCell
 from shuffledp.cells.bounded.limit import fewest_messages
 from shuffledp.cells.pooled import draws, law
 from shuffledp.cells.urn import DealtBuckets
@@ -55,7 +54,7 @@ class PooledCell(CutCell):
     """The randomizer of all buckets, and the estimates from the messages to one of them."""
 
     kind: ClassVar[str] = "pooled"
-    bytes_per_copy: ClassVar[int] = 1 << 10
+    json_order: ClassVar[tuple[str, ...]] = ("users", "buckets", "up", "down")
 
     largest: int = 1
     buckets: int
@@ -124,8 +123,7 @@ class PooledCell(CutCell):
         return 1
 
     moments = law.moments
-    user_function = law.user_function
-    log_user_moment = law.log_user_moment
+    user_parts = law.user_parts
 
     def merged(self, copies: int) -> PooledCell:
         """A cell that estimates, from the messages to several buckets, how many users have one of
@@ -157,26 +155,6 @@ class PooledCell(CutCell):
     def fewest_messages(self, loss: Fraction, copies: int) -> float:
         """The loss of each bucket is what replacing a label costs."""
         return fewest_messages(self, self.up.epsilon + self.down.epsilon, copies)
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "users": self.users,
-            "buckets": self.buckets,
-            "up": self.up.to_dict(),
-            "down": self.down.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PooledCell:
-        return cls(
-            users=data["users"],
-            buckets=data["buckets"],
-            up=Direction.from_dict(data["up"]),
-            down=Direction.from_dict(data["down"]),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

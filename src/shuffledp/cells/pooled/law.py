@@ -13,23 +13,17 @@ way down with the value x, and a the chance that a label is kept, the k buckets 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from flint import arb, ctx
 
-from shuffledp.cells.bounded.error import (
-    Floats,
-    UserFunction,
-    noise_masses,
-    transform_off,
-    weighted,
-)
+from shuffledp.cells.base import Floats
+from shuffledp.cells.bounded.error import Points, UserParts, noise_masses
 from shuffledp.cells.bounded.law import Moments
-from shuffledp.cells.urn import urn_masses
+from shuffledp.cells.urn import float_masses, urn_masses
 from shuffledp.numbers.exact import ball
 
 if TYPE_CHECKING:
@@ -98,33 +92,21 @@ def _moments_at(cell: PooledCell, bits: int) -> Moments:
 
 @lru_cache(maxsize=64)
 def _float_masses(cell: PooledCell) -> tuple[Floats, Floats]:
-    """The masses of N and J with a relative error of about 10⁻¹³ each: all terms are positive."""
-    noise, dealt = urn_masses(
-        cell, cell.up.cut, cell.together, 1 / cell.users, float(cell.up.decay)
-    )
-    return np.array(noise), np.array(dealt)
+    """The masses of N and J."""
+    cut, k = cell.up.cut, cell.together
+    return float_masses(cell, cut, k, cell.up.decay, partial(urn_masses, cell, cut, k))
 
 
-class Parts(NamedTuple):
-    """E[e^(s(v−x))] of one user is 1 + noise + e^(−sx)·jumps − (1 − P), where P is the chance that
-    the label is kept and its bucket does not jump; `jumps` for x = 0 and for x = 1."""
-
-    noise: Any
-    jumps: Any
-    jumps_above: Any
-
-
-def parts(
-    cell: PooledCell, off: Callable[[Floats], Any], less: Callable[[Floats], Any], back: Any
-) -> Parts:
-    """The parts, from E[e^(sX)] − 1 and E[e^(−sX)] − 1 of a law and from e^(−sz)."""
+def user_parts(cell: PooledCell, at: Points) -> UserParts:
+    """What one user's v is made of; x is 1 for a user that holds one of the buckets."""
     up_masses, dealt_masses = _float_masses(cell)
-    up, dealt = off(up_masses), 1 + off(dealt_masses)
-    down, muted = less(noise_masses(cell.down_noise)), less(noise_masses(cell.down_muted_noise))
+    up, dealt = at.off(up_masses), 1 + at.off(dealt_masses)
+    down = at.off(noise_masses(cell.down_noise), -1)
+    muted = at.off(noise_masses(cell.down_muted_noise), -1)
     none, one = cell.jump_odds(0), cell.jump_odds(1)
     dropped = cell.drop_odds / (1 + cell.drop_odds)
     kept, lost = float(1 - dropped), float(dropped)
-    jumped = back * (1 + muted)
+    jumped = np.exp(at.argument * -cell.down.cut) * (1 + muted)
     share = float(none / (1 + none))
     empty = (1 - share) * down + share * (jumped - 1)  # ψ_0 − 1
     rest = np.expm1((cell.together - 1) * np.log1p(empty))  # ψ_0^(k−1) − 1
@@ -133,37 +115,5 @@ def parts(
     sooner = float((one - none) / ((1 + one) * (1 + none)))  # jumps less often with the value 0
     without = kept * (sooner * (1 + down) + share * jumped)
     held = kept * float(one / (1 + one)) * jumped
-    return Parts(
-        noise=float(cell.data_probability) * (down + others + down * others),
-        jumps=(1 + others) * without + fixed,
-        jumps_above=(1 + others) * held + fixed,
-    )
-
-
-def user_function(cell: PooledCell, t: Floats) -> UserFunction:
-    """The characteristic function of one user's v, in parts."""
-    found = parts(
-        cell,
-        lambda masses: transform_off(masses, t),
-        lambda masses: transform_off(masses, t).conj(),
-        np.exp(-1j * t * cell.down.cut),
-    )
-    return UserFunction(
-        t=t,
-        noise=found.noise,
-        jumps=found.jumps,
-        muted=float(1 - cell.data_probability),
-        jumps_above=found.jumps_above,
-    )
-
-
-def log_user_moment(cell: PooledCell, theta: Floats, x: int) -> Floats:
-    """ln E[e^(θ(v−x))] of one user that holds one of the buckets (x = 1) or none."""
-
-    def off(masses: Floats, sign: int = 1) -> Floats:
-        return weighted(np.expm1(np.outer(sign * theta, np.arange(len(masses)))), masses)
-
-    found = parts(cell, off, lambda masses: off(masses, -1), np.exp(-theta * cell.down.cut))
-    jumps = found.jumps_above if x > 0 else found.jumps
-    muted = float(1 - cell.data_probability)
-    return np.asarray(np.log1p(found.noise + np.exp(-theta * x) * jumps - muted))
+    noise = float(cell.data_probability) * (down + others + down * others)
+    return UserParts(noise, (1 + others) * without + fixed, (1 + others) * held + fixed)

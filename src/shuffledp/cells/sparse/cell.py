@@ -21,15 +21,13 @@ cells. A certificate decides whether these parameters are private, not this modu
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
     CELL_EPSILON,
@@ -59,8 +57,8 @@ MOST_BITS = 256
 """The most bits of the numerator or denominator of a parameter."""
 NO_VALUE = -1
 """The code of a user without a value."""
-DATA, MUTED, JUMP = range(3)
-"""The branches, in the order in which they are drawn."""
+WHOLE, CHANCES = ("users", "buckets", "cut"), ("decay", "data", "muted", "jump")
+"""The fields of every such cell, apart from its losses."""
 STEPS_PER_CUT = 64
 """The operations of a proof per step of the cut."""
 
@@ -97,7 +95,7 @@ class UrnCell(Cell):
         whole(self.users, "users", most=MOST_USERS)
         whole(self.buckets, "buckets", most=MOST_SPARSE_BUCKETS)
         whole(self.cut, "cut", least=0, most=MOST_SPARSE_CUT)
-        for name in self.fractions():
+        for name in self.json_order[len(WHOLE) :]:
             number = getattr(self, name)
             if not isinstance(number, Fraction):
                 raise ParameterError(f"{name} must be given as a fraction.")
@@ -108,7 +106,7 @@ class UrnCell(Cell):
                 )
         for name in self.losses:
             check_epsilon(getattr(self, name), name)
-        for name in ("decay", "data", "muted", "jump"):
+        for name in CHANCES:
             probability(getattr(self, name), name)
         if self.data + self.muted + self.jump != 1:
             raise ParameterError("data, muted and jump must add up to exactly 1.")
@@ -121,11 +119,6 @@ class UrnCell(Cell):
     @property
     def proof_steps(self) -> float:
         return STEPS_PER_CUT * (self.cut + 1.0)
-
-    @classmethod
-    def fractions(cls) -> tuple[str, ...]:
-        """The fields that are fractions, in the order of JSON."""
-        return (*cls.losses, "decay", "data", "muted", "jump")
 
     # The laws of a user's draws
 
@@ -196,57 +189,28 @@ class UrnCell(Cell):
         held = total * float(known.variance_with) + (users - total) * float(known.variance)
         return held / float(self.data) ** 2
 
-    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
-        return error.intervals(self.bucket_law, users, sums, outside)
-
-    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
-        return error.error_range(self.bucket_law, users, total, outside)
-
-    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
-        return error.error_law(self.bucket_law, users, total)
-
-    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
-        return error.log_characteristic(self.bucket_law, t, users, total)
-
-    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        return error.log_moment(self.bucket_law, theta, users, total)
+    intervals = error.intervals
+    error_range = error.error_range
+    error_law = error.error_law
+    log_error = error.log_characteristic
+    log_moment = error.log_moment
 
     # Buckets together: they are not independent, but the urn's law of several is known exactly
 
     def intervals_of_sum(
         self, copies: int, users: int, sums: Counts, outside: float
     ) -> tuple[Counts, Counts]:
-        return error.intervals(bucket_law(self, copies), users, sums, outside)
+        return error.intervals(self, users, sums, outside, copies)
 
     def error_range_of_sum(
         self, copies: int, users: int, total: int, outside: float
     ) -> tuple[float, float]:
-        return error.error_range(bucket_law(self, copies), users, total, outside)
+        return error.error_range(self, users, total, outside, copies)
 
     def variance_of_sum(self, copies: int, users: int, total: float) -> float:
         law = bucket_law(self, copies)
         held = total * law.variance_with + (users - total) * law.variance
         return held / law.data**2
-
-    # As JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "users": self.users,
-            "buckets": self.buckets,
-            "cut": self.cut,
-            **{name: str(getattr(self, name)) for name in self.fractions()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            users=data["users"],
-            buckets=data["buckets"],
-            cut=data["cut"],
-            **{name: Fraction(data[name]) for name in cls.fractions()},
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +220,7 @@ class SparseCell(UrnCell):
     kind: ClassVar[str] = "sparse"
     keeps_noise: ClassVar[bool] = False
     losses: ClassVar[tuple[str, ...]] = ("epsilon",)
+    json_order: ClassVar[tuple[str, ...]] = (*WHOLE, *losses, *CHANCES, "share")
 
     epsilon: Fraction
     """What replacing a user's value costs; the certificate proves it."""
@@ -266,10 +231,6 @@ class SparseCell(UrnCell):
         super().__post_init__()
         if not 0 < self.share <= 1:
             raise ParameterError("share must lie above 0 and be at most 1.")
-
-    @classmethod
-    def fractions(cls) -> tuple[str, ...]:
-        return (*super().fractions(), "share")
 
     @property
     def up_loss(self) -> Fraction:
@@ -289,6 +250,7 @@ class KeptCell(UrnCell):
     kind: ClassVar[str] = "kept"
     keeps_noise: ClassVar[bool] = True
     losses: ClassVar[tuple[str, ...]] = ("up", "down")
+    json_order: ClassVar[tuple[str, ...]] = (*WHOLE, *losses, *CHANCES)
 
     up: Fraction
     """What a value instead of none costs; the certificate proves it."""
@@ -314,7 +276,7 @@ def _schema(cell: type[UrnCell], *more: str) -> Record:
             "buckets": Whole(1, MOST_SPARSE_BUCKETS),
             **dict.fromkeys(cell.losses, CELL_EPSILON),
             "cut": Whole(0, MOST_SPARSE_CUT),
-            **dict.fromkeys(("decay", "data", "muted", "jump", *more), PROBABILITY),
+            **dict.fromkeys((*CHANCES, *more), PROBABILITY),
         }
     )
 

@@ -19,17 +19,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.sparse.law import BucketLaw
-from shuffledp.numbers.inversion import first_true
+from shuffledp.cells.bounded.error import log_above_one
+from shuffledp.cells.sparse.law import BucketLaw, bucket_law
+from shuffledp.numbers.bisection import first_true
+from shuffledp.numbers.lattice import Complexes, Floats, Integers, interpolated
 
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Integers = NDArray[np.int64]
+if TYPE_CHECKING:
+    from shuffledp.cells.sparse.cell import UrnCell
 
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 14.0  # standard deviations on each side of the mean …
@@ -57,10 +58,7 @@ def _off(law: BucketLaw, argument: NDArray[Any], x: float) -> NDArray[Any]:
 def _log_user(law: BucketLaw, t: NDArray[Any], x: float) -> Complexes:
     """ln E[e^(it·tokens)] of such a user, accurate even close to 0, because it is multiplied by the
     number of users."""
-    off = np.asarray(_off(law, 1j * t, x))
-    square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
-    size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
-    return np.asarray(size + 1j * np.arctan2(off.imag, 1 + off.real))
+    return log_above_one(_off(law, 1j * t, x))
 
 
 @lru_cache(maxsize=64)
@@ -81,24 +79,15 @@ class Laws:
 
     def at_most(self, counts: Integers) -> Floats:
         """P(V ≤ count), one count per row."""
-        return self._up_to(np.cumsum(self.masses, axis=1), (counts + 0.5) / self.step - 0.5)
+        places = (counts + 0.5) / self.step - 0.5 - self.first
+        return interpolated(np.cumsum(self.masses, axis=1), places[:, None])[:, 0]
 
     def at_least(self, counts: Integers) -> Floats:
         """P(V ≥ count), one count per row, added up from the far end."""
         above = np.cumsum(self.masses[:, ::-1], axis=1)
         last = self.first + self.masses.shape[1] - 1
-        place = (counts - 0.5) / self.step + 0.5
-        mirrored = Laws(self.step, np.zeros_like(self.first), self.masses)
-        return mirrored._up_to(above, last - place)
-
-    def _up_to(self, sums: Floats, lattice: Floats) -> Floats:
-        place = lattice - self.first
-        below = np.floor(place).astype(np.int64)
-        rows, last = np.arange(len(sums)), sums.shape[1] - 1
-        low, high = (sums[rows, np.clip(here, 0, last)] for here in (below, below + 1))
-        inside = low + (place - below) * (high - low)
-        found = np.where(below < 0, 0.0, np.where(below >= last, 1.0, inside))
-        return np.asarray(np.clip(found, 0.0, 1.0))
+        places = last - ((counts - 0.5) / self.step + 0.5)
+        return interpolated(above, places[:, None])[:, 0]
 
 
 def _deviations(law: BucketLaw, users: int, totals: Integers) -> Floats:
@@ -215,9 +204,11 @@ def chernoff(law: BucketLaw, users: int, totals: Integers, counts: Integers, sig
 
 
 def intervals(
-    law: BucketLaw, users: int, sums: Integers, outside: float
+    cell: UrnCell, users: int, sums: Integers, outside: float, copies: int = 1
 ) -> tuple[Integers, Integers]:
-    """The interval of true counts for each number of tokens; equal numbers are computed once."""
+    """The interval of true counts for each number of tokens in a bucket, or in several together;
+    equal numbers are computed once."""
+    law = bucket_law(cell, copies)
     counts, places = np.unique(np.asarray(sums, np.int64), return_inverse=True)
     level = outside / 2
 
@@ -267,18 +258,20 @@ def _guessed_ends(
 # Errors of the estimate
 
 
-def error_range(law: BucketLaw, users: int, total: int, outside: float) -> tuple[float, float]:
+def error_range(
+    cell: UrnCell, users: int, total: int, outside: float, copies: int = 1
+) -> tuple[float, float]:
     """The range of the estimate's error, with probability outside/2 left out on each side."""
-    errors, masses = _errors(law, users, total)
+    errors, masses = _errors(bucket_law(cell, copies), users, total)
     below = np.cumsum(masses)
     low = errors[(below > outside / 2).argmax()]
     high = errors[(below >= 1 - outside / 2).argmax()]
     return float(low), float(high)
 
 
-def error_law(law: BucketLaw, users: int, total: int) -> tuple[Floats, Floats]:
+def error_law(cell: UrnCell, users: int, total: int) -> tuple[Floats, Floats]:
     """The errors of the estimate and how likely each is; at most 801 points."""
-    errors, masses = _errors(law, users, total)
+    errors, masses = _errors(cell.bucket_law, users, total)
     below = np.cumsum(masses)
     inside = np.flatnonzero((below > 1e-7) & (below < 1 - 1e-7))
     if not inside.size:  # almost always the same error
@@ -294,15 +287,17 @@ def _errors(law: BucketLaw, users: int, total: int) -> tuple[Floats, Floats]:
     return (tokens - users * law.mean) / law.data - total, known.masses[0]
 
 
-def log_characteristic(law: BucketLaw, t: Floats, users: int, total: float) -> Complexes:
+def log_characteristic(cell: UrnCell, t: Floats, users: int, total: float) -> Complexes:
     """ln E[e^(it·error)] of the estimate."""
+    law = cell.bucket_law
     scaled = t / law.data
     logs = total * _log_user(law, scaled, 1) + (users - total) * _log_user(law, scaled, 0)
     return np.asarray(logs - 1j * scaled * (users * law.mean + law.data * total))
 
 
-def log_moment(law: BucketLaw, theta: Floats, users: int, total: float) -> Floats:
+def log_moment(cell: UrnCell, theta: Floats, users: int, total: float) -> Floats:
     """ln E[e^(θ·error)] of the estimate."""
+    law = cell.bucket_law
     scaled = np.asarray(theta, np.float64) / law.data
     with np.errstate(over="ignore"):
         held, not_held = (np.log1p(np.asarray(_off(law, scaled, x))) for x in (1, 0))

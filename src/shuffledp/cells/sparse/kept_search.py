@@ -12,23 +12,20 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.cells.base import Floats
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS, MOST_SPARSE_CUT, KeptCell
 from shuffledp.cells.sparse.proof import beyond_cut, exponential_below
+from shuffledp.cells.sparse.search import SAME_ERROR, neighbours
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import round_to, whole
-
-Floats = NDArray[np.float64]
 
 DIGITS = 6
 """Digits of β and p/q."""
 ROUNDS, POINTS = 4, 40
 LEAST_ODDS = 1e-4
 """The least p/q that is tried, relative to the largest that is private."""
-SAME_ERROR = 1.001
-"""A shorter report is taken if its MSE is at most this many times the least."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +98,9 @@ def _least(task: KeptTask, cut: int) -> Proposal | None:
             break
         if best is None or mse[i, k] < best.mse:
             best = Proposal(decay=float(decays[i, k]), odds=float(odds[i, 0]), mse=float(mse[i, k]))
-        parts, places = (_between(one, at) for one, at in ((parts, i), (places, k)))
+        parts = np.linspace(*neighbours(parts, i), POINTS)
+        places = np.linspace(*neighbours(places, k), POINTS)
     return best
-
-
-def _between(points: Floats, at: int) -> Floats:
-    """Points between the neighbours of one of them."""
-    ends = points[max(at - 1, 0)], points[min(at + 1, len(points) - 1)]
-    return np.asarray(np.linspace(*ends, POINTS), np.float64)
 
 
 def exact_cell(task: KeptTask, cut: int, found: Proposal) -> KeptCell:

@@ -12,15 +12,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from shuffledp.cells.urn import urn_masses
+from shuffledp.cells.base import Floats
+from shuffledp.cells.urn import float_masses, urn_masses
 
 if TYPE_CHECKING:
     from shuffledp.cells.sparse.cell import UrnCell
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,36 +47,27 @@ class Moments:
 def moments(cell: UrnCell) -> Moments:
     """The moments of docs/mathematics.md §19."""
     b, jumped = cell.buckets, cell.cut + 1
-    p, q, o = cell.data, cell.muted, cell.jump
+    p, o = cell.data, cell.jump
     one, variance = cell.noise.exact_moments()
     pairs = variance + one**2 - one  # E[J(J−1)]
     r, rho = Fraction(1, cell.users), Fraction(b, cell.users)
     same = (r + 1) / (b * (rho + 1))  # P₂: two tokens of an urn lie in this bucket
     apart = r / (b * (rho + 1))  # one lies in this bucket, the other in that one
-    noise_square = pairs * same + one / b
-    jump_square = jumped * (jumped - 1) * same + Fraction(jumped, b)
-    if cell.keeps_noise:  # a user's other tokens are independent of its noise
-        added, further = o * jumped / b, o * jumped * (jumped - 1) * apart
-        noise = pairs * apart - (one / b) ** 2
-        return Moments(
-            mean=one / b + added,
-            variance=noise_square - (one / b) ** 2 + o * jump_square - added**2,
-            variance_with=noise_square - (one / b) ** 2 + p + o * jump_square - (p + added) ** 2,
-            covariance=noise + further - added**2,
-            covariance_with=noise + further - added * (p + added),
-            tokens=one + o * jumped,
-        )
-    mean = ((1 - o) * one + o * jumped) / b
-    square = (1 - o) * noise_square + o * jump_square
-    square_with = p * (noise_square + 2 * one / b + 1) + q * noise_square + o * jump_square
-    product = ((1 - o) * pairs + o * jumped * (jumped - 1)) * apart
+    # the chances of noise, and of noise and a jump
+    noisy, both = (Fraction(1), o) if cell.keeps_noise else (1 - o, Fraction(0))
+    crossed = 2 * both * one * jumped / b**2  # one token is noise, the other from the jump
+    tokens = noisy * one + o * jumped
+    twos = noisy * pairs + o * jumped * (jumped - 1)
+    mean = tokens / b
+    square, product = twos * same + mean + crossed, twos * apart + crossed
+    beside = p * one / b  # the user's own token, and noise
     return Moments(
         mean=mean,
         variance=square - mean**2,
-        variance_with=square_with - (mean + p) ** 2,
+        variance_with=square + p + 2 * beside - (mean + p) ** 2,
         covariance=product - mean**2,
-        covariance_with=product + p * one / b - mean * (mean + p),
-        tokens=(1 - o) * one + o * jumped,
+        covariance_with=product + beside - mean * (mean + p),
+        tokens=tokens,
     )
 
 
@@ -129,16 +116,18 @@ class BucketLaw:
 
 @lru_cache(maxsize=16)
 def bucket_law(cell: UrnCell, buckets: int = 1) -> BucketLaw:
-    """The masses with a relative error of about 10⁻¹³ each: all terms are positive. The law of
-    several buckets together is that of a bucket which a user holds if it holds one of them."""
-    noise, jumped = masses_in(cell, 1 / cell.users, float(cell.decay), buckets)
+    """The law of several buckets together is that of a bucket which a user holds if it holds one of
+    them."""
+    noise, jumped = float_masses(
+        cell, cell.cut, buckets, cell.decay, lambda r, beta: masses_in(cell, r, beta, buckets)
+    )
     mean, variance, variance_with = cell.moments.of_sum(buckets)
     return BucketLaw(
         data=float(cell.data),
         muted=float(cell.muted),
         jump=float(cell.jump),
-        noise=np.array(noise),
-        jumped=np.array(jumped),
+        noise=noise,
+        jumped=jumped,
         mean=float(mean),
         variance=float(variance),
         variance_with=float(variance_with),

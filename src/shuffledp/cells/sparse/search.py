@@ -16,16 +16,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.cells.base import Floats
 from shuffledp.cells.search import CellTarget, FoundCells
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS, MOST_SPARSE_CUT, SparseCell
 from shuffledp.cells.sparse.proof import exponential_below, spill
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, round_to, to_float, whole
-
-Floats = NDArray[np.float64]
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 DIGITS = 4
@@ -36,6 +34,9 @@ DECAYS = np.geomspace(1e-4, 40.0, 120)
 """ln(1/β)."""
 SHARES = np.concatenate([np.geomspace(1e-7, 0.4, 60), 1 - np.geomspace(0.55, 1e-6, 30)])
 """φ."""
+RAREST_JUMP = 1e-70
+"""Long cuts need jumps rarer than any float. Jumps at this probability cost nothing, and its digits
+fit into a cell."""
 SAME_ERROR = 1.001
 """A shorter report is taken if its MSE is at most this many times the least."""
 BALANCE = 1.02
@@ -116,7 +117,8 @@ def _grid(task: SparseTask, cut: int, decays: Floats, shares: Floats) -> Grid:
         held = p * (noise + 2 * one / b + 1) + q * noise + o * jumps - (mean + p) ** 2
         mse = (f * held + (n - f) * empty) / p**2
         average = (1 - o) * one + o * jumped + p
-        allowed = np.isfinite(mse) & (o > 0) & (average <= task.average) & (o * m <= task.jumps)
+        allowed = np.isfinite(mse) & (average <= task.average)
+        allowed &= np.maximum(o, RAREST_JUMP) * m <= task.jumps
     return Grid(*(np.where(allowed, x, np.inf) for x in (mse, n * empty / p**2, average)))
 
 
@@ -141,12 +143,12 @@ def _least(
             mse=float(grid.mse[i, j]),
             average=float(grid.average[i, j]),
         )
-        decays = np.geomspace(*_neighbours(decays, i), FINE)
-        shares = np.linspace(*_neighbours(shares, j), FINE)
+        decays = np.geomspace(*neighbours(decays, i), FINE)
+        shares = np.linspace(*neighbours(shares, j), FINE)
     return best
 
 
-def _neighbours(points: Floats, place: int) -> tuple[float, float]:
+def neighbours(points: Floats, place: int) -> tuple[float, float]:
     """The points before and after a place."""
     return float(points[max(place - 1, 0)]), float(points[min(place + 1, len(points) - 1)])
 
@@ -193,7 +195,7 @@ def exact_cell(task: SparseTask, cut: int, found: Proposal) -> SparseCell:
     jump_odds = m * beyond / (share * price)
     muted_odds = 1 / ((1 - share * Fraction(m - 1, m)) * price)
     most = 1 / (1 + jump_odds + muted_odds)
-    jump = round_to(float(most * jump_odds) * (1 + 1e-12), 6, up=True)
+    jump = round_to(max(float(most * jump_odds), RAREST_JUMP) * (1 + 1e-12), 6, up=True)
     data = Fraction(math.floor((1 - jump) / (1 + muted_odds) * 10**12), 10**12)
     if data <= 0 or jump >= 1:
         raise PlanningError("No sparse cell works with so few messages; allow more.")
@@ -221,15 +223,13 @@ def plan_sparse(
     max_messages: int = DEFAULT_MESSAGES,
     error_at: int = DEFAULT_COUNT,
     expected: int | None = None,
-    max_average: float = math.inf,
     max_jumps: float = math.inf,
 ) -> SparseCell:
     """The sparse cell that errs least at a bucket of `error_at` users, with at most `max_messages`
     messages in a report.
 
-    `expected` users (at least `users`) may take part; `max_average` limits the messages of a user
-    on average, and `max_jumps` the jumps (Z+1 tokens, of which several may lie in one bucket) that
-    are expected among `users`.
+    `expected` users (at least `users`) may take part; `max_jumps` limits the jumps (Z+1 tokens, of
+    which several may lie in one bucket) that are expected among `users`.
 
     >>> cell = plan_sparse(10**6, 10**4, 1, error_at=1000)
     >>> cell.most_messages, round(cell.rmse(10**6, 1000), 1)
@@ -241,7 +241,6 @@ def plan_sparse(
         epsilon=positive_as_written(epsilon, "epsilon"),
         expected=whole(users if expected is None else expected, "expected", least=users),
         count=whole(error_at, "error_at", least=0),
-        average=max_average,
         jumps=max_jumps,
     )
     cut = min(whole(max_messages, "max_messages", least=1), MOST_SPARSE_CUT + 1) - 1
@@ -250,24 +249,27 @@ def plan_sparse(
 
 def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
     """The cell of least error with a cut of at most `most`; the least cut with about that error."""
-    found = _least_error(task, most)
-    if found is None:
+    errors = [found.mse for cut in (0, most) if (found := _least_error(task, cut)) is not None]
+    if not errors:
         raise PlanningError("No sparse cell meets these limits; allow more messages or jumps.")
-    enough = found.mse * SAME_ERROR
-
-    def does(cut: int) -> bool:
-        proposal = _least_error(task, cut)
-        return proposal is not None and proposal.mse <= enough
-
-    cut = _least_cut(does, most)
+    cut = _least_cut(task, min(errors) * SAME_ERROR, most)
+    assert cut is not None
     return exact_cell(task, cut, _balanced(task, cut))
 
 
-def _least_cut(does: Callable[[int], bool], most: int) -> int:
-    """The least cut that satisfies the condition, by bisection. Requires: `most` satisfies it."""
-    if most == 0 or not does(most - 1):
-        return most
-    return first_whole(does, -1, most - 1)
+def _least_cut(task: SparseTask, limit: float, most: int) -> int | None:
+    """The least cut up to `most` with which a cell errs by at most `limit`. Longer cuts err less,
+    except that no noise at all is best at a large epsilon."""
+
+    def does(cut: int) -> bool:
+        found = _least_error(task, cut)
+        return found is not None and found.mse <= limit
+
+    if does(0):
+        return 0
+    if not does(most):
+        return None
+    return most if not does(most - 1) else first_whole(does, 0, most - 1)
 
 
 def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:
@@ -275,14 +277,9 @@ def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:
     most `mse` at the task's count."""
     for margin in (1 - 1e-6, 1 - 1e-4, 1 - 1e-3):
         limit = float(mse) * margin
-
-        def does(cut: int, limit: float = limit) -> bool:
-            found = _least_error(task, cut)
-            return found is not None and found.mse <= limit
-
-        if not does(MOST_SPARSE_CUT):
+        cut = _least_cut(task, limit, MOST_SPARSE_CUT)
+        if cut is None:
             break
-        cut = _least_cut(does, MOST_SPARSE_CUT)
         proposal = _least_error(task, cut)
         if not padded:
             cuts = sorted({cut, *(min(cut + round(cut * part), 4 * cut + 8) for part in (0.25, 1))})

@@ -18,7 +18,7 @@ import numpy as np
 from shuffledp.cells.base import Counts, Floats, Values
 from shuffledp.cells.sparse.error import laws
 from shuffledp.errors import ValueOutOfRange
-from shuffledp.numbers.arrangement import uniform_below_each
+from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.exact import whole
 from shuffledp.protocols.report import View
@@ -69,7 +69,7 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         lengths = known.rows
 
         def code(places: Counts, entropy: Entropy) -> Counts:
-            rows = uniform_below_each(lengths[places], entropy)
+            rows = uniform_below(lengths[places], len(places), entropy)
             return self.layout.buckets_of(ids[places], rows, known.symbols(places, rows))
 
         return code
