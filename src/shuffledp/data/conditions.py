@@ -12,6 +12,7 @@ whole condition is true. `Meaning` evaluates a condition: on Arrow arrays with t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -277,4 +278,12 @@ class _Parser:
         sign = -1 if self.next_is("sign", "-") else 1
         if not self.next_is("number"):
             _refuse()
-        return sign * (int(self.last) if self.last.isdecimal() else float(self.last))
+        return sign * _number(self.last)
+
+
+def _number(text: str) -> int | float:
+    """A number as it is written; a float beyond 64 bits."""
+    number = float(text)
+    if number == math.inf:
+        raise ParameterError("where has a number that is too large; write a smaller one.")
+    return int(text) if text.isdecimal() and number < 2**64 else number

@@ -102,6 +102,8 @@ def summed(users: Values, values: Values) -> Values:
     if ordered.dtype.kind in "biu":
         _check_sums(ordered, np.diff(np.append(begins, len(ordered))))
         ordered = ordered.astype(np.int64)
+    else:  # single precision would lose what is small
+        ordered = ordered.astype(np.float64)
     return np.asarray(np.add.reduceat(ordered, begins))
 
 
