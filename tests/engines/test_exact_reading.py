@@ -69,13 +69,10 @@ def lazy_polars() -> Any:
 
 
 def lazy_duckdb() -> Any:
-    duckdb = pytest.importorskip("duckdb")
-    sql = f"select i % {USERS} as user from range({100 * USERS}) rows(i)"
-    relation = duckdb.connect().sql(sql)
-    sql = (
-        'select "user", "user" % 2 as "group", "user" % 2 as "value" from relation group by "user"'
-    )
-    return relation.query("relation", sql)
+    """The same of more users, in a table, so that several threads read it."""
+    connection = pytest.importorskip("duckdb").connect()
+    connection.execute("create table t as select i % 50_000 as u from range(2_000_000) rows(i)")
+    return connection.sql('select u as "user", u % 2 as "group", u % 2 as value from t group by u')
 
 
 @pytest.mark.parametrize("made", [lazy_polars, lazy_duckdb])
