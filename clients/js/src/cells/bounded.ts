@@ -1,6 +1,6 @@
 /** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
  * (docs/mathematics.md, "The bounded cell"). */
-import { fail, notPrivate } from "../errors.js";
+import { bad, notPrivate } from "../errors.js";
 import {
   add,
   gcd,
@@ -112,13 +112,15 @@ export class BoundedCell implements IndependentCell {
     proveDirection(this.down, this, down);
   }
 
-  agrees(proof: StatedProof): boolean {
-    const rule = (side: "up" | "down"): boolean =>
-      (this[side].cut === this[side].muted_cut
-        ? ["equal cuts"]
-        : ["closed form", "per index"]
+  /** The last two are for cells that are made of one like this: their most messages, and the rule
+   * upwards. */
+  agrees(proof: StatedProof, most = this.mostMessages, upwards?: readonly string[]): boolean {
+    const rule = (side: "up" | "down", rules?: readonly string[]): boolean =>
+      (
+        rules ??
+        (this[side].cut === this[side].muted_cut ? ["equal cuts"] : ["closed form", "per index"])
       ).includes(proof[side]?.rule as string);
-    return proof.most_messages === this.mostMessages && rule("up") && rule("down");
+    return proof.most_messages === most && rule("up", upwards) && rule("down");
   }
 
   randomize(value: number, words: Words): readonly [number, number] {
@@ -171,9 +173,8 @@ export const boundedCell: CellKind = {
         odds.some(([n]) => n === 0n) ||
         commonDenominator(odds) >> 4096n
       )
-        fail(
-          "task",
-          `${name} needs 0 < decay < 1, muted_cut up to cut, and ${cell.largest} short odds above 0.`,
+        bad(
+          `${name} needs 0 < decay < 1, muted_cut up to cut, and ${cell.largest} short odds above 0`,
         );
     return new BoundedCell(cell);
   },

@@ -121,14 +121,9 @@ export class SharedCell implements Cell {
     });
   }
 
-  agrees({ most_messages, up, down }: StatedProof): boolean {
-    const alone = this.bounded.mostMessages; // 2Z upwards, and one more after a jump
-    const below = this.bounded.agrees({
-      most_messages: alone,
-      up: { rule: "equal cuts" },
-      down: down ?? {},
-    });
-    return most_messages === alone + 1 && up?.rule === "shared way up" && below;
+  agrees(proof: StatedProof): boolean {
+    const most = this.bounded.mostMessages + 1; // 2Z upwards, and one more after a jump
+    return this.bounded.agrees(proof, most, ["shared way up"]);
   }
 }
 

@@ -2,21 +2,12 @@
  * (docs/protocol.md, "The kept cell"; docs/mathematics.md, "Sparse histograms"). Loaded only for
  * tasks that have one. */
 import { notPrivate } from "../errors.js";
-import {
-  add,
-  holds,
-  ONE,
-  rational,
-  subtract,
-  text,
-  times,
-  type Rational,
-} from "../numbers/rational.js";
+import { add, holds, ONE, subtract, text, times, type Rational } from "../numbers/rational.js";
 import { exponentialBelow } from "../numbers/rounding.js";
 import type { Words } from "../numbers/sampling.js";
 import { choice, record } from "../schema.js";
-import { EPSILON, type GroupKind } from "./base.js";
-import { BRANCHED, BranchedBuckets, BranchedCell, checkBranched } from "./branched.js";
+import { EPSILON } from "./base.js";
+import { BRANCHED, branched, BranchedCell } from "./branched.js";
 import { urn } from "./urn.js";
 
 const KEPT = record({ kind: choice("kept"), up: EPSILON, down: EPSILON, ...BRANCHED });
@@ -27,36 +18,23 @@ class KeptCell extends BranchedCell<ReturnType<typeof KEPT>> {
 
   noise(tokens: () => number, jumps: boolean, words: Words): number[] {
     const buckets = urn(this.given, tokens(), words);
-    return jumps ? [...buckets, ...urn(this.given, this.given.cut + 1, words)] : buckets;
+    if (jumps) buckets.push(...urn(this.given, this.given.cut + 1, words));
+    return buckets;
   }
 
   /** A value instead of none costs at most u if p + q·β ≤ e^u·β(p + q) and
    * p·m·s_(Z+1) ≤ (e^u − 1)·β·o; none instead of a value at most d if p + q ≤ e^d·q. */
   prove(up: Rational, down: Rational): void {
-    const { decay, data, muted, jump } = this.given;
+    const { decay, data, muted } = this.given;
     if (!holds("loss", this.upLoss, up) || !holds("loss downwards", this.downLoss, down))
       notPrivate("a change costs more than is allowed");
     const [taken, given] = [exponentialBelow(this.upLoss), exponentialBelow(this.downLoss)];
     const stay = add(data, muted);
     if (!holds("taken", add(data, times(muted, decay)), times(times(taken, decay), stay)))
       notPrivate("too few users are muted for a value instead of none");
-    const claimed = times(times(data, rational(this.users)), this.beyond());
-    if (!holds("beyond", claimed, times(times(subtract(taken, ONE), decay), jump)))
-      notPrivate("there are too few jumps for the cut of the noise");
+    this.proveJumps("beyond", times(subtract(taken, ONE), decay), false);
     if (!holds("muting", stay, times(given, muted)))
       notPrivate("too few users are muted for none instead of a value");
-  }
-
-  /** s_(Z+1), where s_(J+1)/s_J = β(B + J·m)/(m(J + 1)). */
-  private beyond(): Rational {
-    const { buckets, users, decay, cut } = this.given;
-    const [m, b] = [BigInt(users), BigInt(buckets)];
-    let [mass, scale] = [1n, 1n];
-    for (let j = 0n; j <= cut; j++) {
-      mass *= decay[0] * (b + j * m);
-      scale *= decay[1] * m * (j + 1n);
-    }
-    return [mass, scale];
   }
 
   agrees({ rule, up, down }: { rule?: unknown; up?: unknown; down?: unknown }): boolean {
@@ -68,10 +46,4 @@ class KeptCell extends BranchedCell<ReturnType<typeof KEPT>> {
   }
 }
 
-export const kind = {
-  read(data, name) {
-    const given = KEPT(data, name);
-    checkBranched(given, name);
-    return new BranchedBuckets(new KeptCell(given, given.up, given.down));
-  },
-} satisfies GroupKind;
+export const kind = branched(KEPT, (given) => new KeptCell(given, given.up, given.down));

@@ -12,16 +12,14 @@ import {
   type Rational,
 } from "../numbers/rational.js";
 import { above } from "../numbers/rounding.js";
-import { CutNoise, draw, zeroWith, type Law, type Words } from "../numbers/sampling.js";
+import { CutNoise, draw, zeroWith, type Law } from "../numbers/sampling.js";
 import { anything, choice, record, whole } from "../schema.js";
 import {
   needsExactPadding,
   USERS,
   type Cell,
   type CellGroup,
-  type CellUse,
   type GroupKind,
-  type Messages,
   type StatedProof,
 } from "./base.js";
 import { boundedCell, type BoundedCell } from "./bounded.js";
@@ -36,7 +34,7 @@ const POOLED = record({
   down: anything,
 });
 
-export class PooledCell implements Cell {
+class PooledCell implements Cell {
   readonly kind = "pooled";
   readonly largest = 1;
   readonly absentValue = 0;
@@ -78,13 +76,8 @@ export class PooledCell implements Cell {
     return claim;
   }
 
-  agrees({ most_messages, up, down }: StatedProof): boolean {
-    const below = this.bounded.agrees({
-      most_messages: this.bounded.mostMessages,
-      up: { rule: "equal cuts" },
-      down: down ?? {},
-    });
-    return most_messages === this.mostMessages && up?.rule === "pooled way up" && below;
+  agrees(proof: StatedProof): boolean {
+    return this.bounded.agrees(proof, this.mostMessages, ["pooled way up"]);
   }
 }
 
@@ -92,44 +85,36 @@ export class PooledCell implements Cell {
 const withOdds = (odds: Rational): Law => zeroWith(over(ONE, add(ONE, odds)));
 
 /** All buckets of a pooled cell; a user's value is the number of its bucket. */
-export class PooledBuckets implements CellGroup {
-  readonly uses: readonly CellUse<PooledCell>[];
-  readonly counters: number;
-  readonly mostMessages: number;
-  readonly leastMessages: number;
-  readonly messageLaws = needsExactPadding("pooled");
-  private readonly drop: Law;
-  private readonly tokens: Law;
-  /** The jumps downwards of buckets that hold 0, and 1. */
-  private readonly jumps: readonly [Law, Law];
-
-  constructor(private readonly cell: PooledCell) {
-    const { bounded, buckets, users, upLoss: up } = cell;
-    this.uses = [{ cell, copies: buckets, up, down: bounded.down.epsilon }];
-    this.counters = buckets;
-    this.mostMessages = this.leastMessages = cell.mostMessages;
-    const { odds, ratio = ONE } = bounded.down;
-    this.drop = withOdds(bounded.up.odds[0]!);
-    this.jumps = [withOdds(times(ratio, odds[0]!)), withOdds(odds[0]!)];
-    this.tokens = new CutNoise(rational(buckets, users), bounded.up.decay, bounded.up.cut);
-  }
-
-  draw([label]: readonly number[], words: Words): Messages {
-    const { up, down, noise } = this.cell.bounded;
-    const kept = !draw(this.drop, words);
-    const dealt = kept ? [] : urn(this.cell, up.cut + 1, words);
-    dealt.push(...urn(this.cell, draw(this.tokens, words), words));
-    const sent = Array<number>(this.counters).fill(0);
-    for (const bucket of dealt) sent[bucket]!++;
-    const plus: number[] = [];
-    sent.forEach((count, bucket) => {
-      const value = Number(kept && bucket === label);
-      if (draw(this.jumps[value]!, words)) count += down.muted_cut - draw(noise.downMuted, words);
-      else count += down.cut + down.muted_cut + value - draw(noise.down, words);
-      for (let i = 0; i < count; i++) plus.push(bucket);
-    });
-    return [plus, []];
-  }
+function allBuckets(cell: PooledCell): CellGroup {
+  const { bounded, buckets, users, upLoss, mostMessages } = cell;
+  const { up, down, noise } = bounded;
+  const drop = withOdds(up.odds[0]!);
+  const odds = down.odds[0]!;
+  // the jumps downwards of buckets that hold 0, and 1
+  const jumps = [withOdds(times(down.ratio ?? ONE, odds)), withOdds(odds)] as const;
+  const tokens = new CutNoise(rational(buckets, users), up.decay, up.cut);
+  return {
+    uses: [{ cell, copies: buckets, up: upLoss, down: down.epsilon }],
+    counters: buckets,
+    mostMessages,
+    leastMessages: mostMessages,
+    messageLaws: needsExactPadding("pooled"),
+    draw([label], words) {
+      const kept = !draw(drop, words);
+      const dealt = kept ? [] : urn(cell, up.cut + 1, words);
+      dealt.push(...urn(cell, draw(tokens, words), words));
+      const sent = Array<number>(buckets).fill(0);
+      for (const bucket of dealt) sent[bucket]!++;
+      const plus: number[] = [];
+      sent.forEach((count, bucket) => {
+        const value = kept && bucket === label ? 1 : 0;
+        if (draw(jumps[value], words)) count += down.muted_cut - draw(noise.downMuted, words);
+        else count += down.cut + down.muted_cut + value - draw(noise.down, words);
+        for (let i = 0; i < count; i++) plus.push(bucket);
+      });
+      return [plus, []];
+    },
+  };
 }
 
 export const kind = {
@@ -140,6 +125,6 @@ export const kind = {
     if (found.up.cut !== found.up.muted_cut || found.up.ratio)
       bad(`${name} needs equal cuts and no ratio upwards`);
     if (buckets + found.up.cut * users > 2 ** 53) bad(`${name} has too long a cut upwards`);
-    return new PooledBuckets(new PooledCell(found, buckets));
+    return allBuckets(new PooledCell(found, buckets));
   },
 } satisfies GroupKind;

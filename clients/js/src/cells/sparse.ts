@@ -14,8 +14,8 @@ import {
 import { exponentialBelow } from "../numbers/rounding.js";
 import type { Words } from "../numbers/sampling.js";
 import { choice, record } from "../schema.js";
-import { EPSILON, type GroupKind } from "./base.js";
-import { BRANCHED, BranchedBuckets, BranchedCell, CHANCE, checkBranched } from "./branched.js";
+import { EPSILON } from "./base.js";
+import { BRANCHED, branched, BranchedCell, CHANCE } from "./branched.js";
 import { urn } from "./urn.js";
 
 const SPARSE = record({ kind: choice("sparse"), epsilon: EPSILON, share: CHANCE, ...BRANCHED });
@@ -31,30 +31,15 @@ class SparseCell extends BranchedCell<ReturnType<typeof SPARSE>> {
   /** Replacing any value, or none, costs at most ε if p·m·s ≤ φ·o·β·(e^ε − 1) with
    * s = s_(Z+1)/C, and p·m ≤ (m − φ(m − 1))·q·β·(e^ε − 1). */
   prove(up: Rational, down: Rational): void {
-    const { epsilon, decay, share, data, muted, jump } = this.given;
+    const { epsilon, decay, share, data, muted } = this.given;
     if (!holds("loss", epsilon, up) || !atMost(epsilon, down))
       notPrivate("a replacement costs more than is allowed");
     const price = times(decay, subtract(exponentialBelow(epsilon), ONE));
     const users = rational(this.users);
-    const claimed = times(times(data, users), this.spill());
-    if (!holds("spill", claimed, times(times(share, jump), price)))
-      notPrivate("there are too few jumps for the cut of the noise");
+    this.proveJumps("spill", times(share, price), true);
     const left = subtract(users, times(share, rational(this.users - 1)));
     if (!holds("cover", times(data, users), times(times(left, muted), price)))
       notPrivate("too few users are muted");
-  }
-
-  /** s_(Z+1)/C, where s_(J+1)/s_J = β(B + J·m)/(m(J + 1)). */
-  private spill(): Rational {
-    const { buckets, users, decay, cut } = this.given;
-    const [m, b] = [BigInt(users), BigInt(buckets)];
-    let [mass, sum] = [1n, 1n]; // over one denominator
-    for (let j = 0n; j < cut; j++) {
-      mass *= decay[0] * (b + j * m);
-      sum = sum * decay[1] * m * (j + 1n) + mass;
-    }
-    const last = BigInt(cut);
-    return [mass * decay[0] * (b + last * m), sum * decay[1] * m * (last + 1n)];
   }
 
   agrees({ rule, replacement }: { rule?: unknown; replacement?: unknown }): boolean {
@@ -62,10 +47,7 @@ class SparseCell extends BranchedCell<ReturnType<typeof SPARSE>> {
   }
 }
 
-export const kind = {
-  read(data, name) {
-    const given = SPARSE(data, name);
-    checkBranched(given, name, given.share);
-    return new BranchedBuckets(new SparseCell(given, given.epsilon, given.epsilon));
-  },
-} satisfies GroupKind;
+export const kind = branched(
+  SPARSE,
+  (given) => new SparseCell(given, given.epsilon, given.epsilon),
+);
