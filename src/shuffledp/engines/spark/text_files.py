@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.data.arrays import MISSING, ColumnType
-from shuffledp.data.columns import known_column
 from shuffledp.data.headers import looks_like_value, warn_of_header
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.errors import DataError, ParameterError
@@ -61,10 +60,14 @@ class TextTable:
     lines: Any
     """The unchanged lines of the file."""
 
-    def typed(self, column: str | None, *, as_text: bool, user: str | None = None) -> Any:
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return list(self.frame.columns)
+
+    def typed(self, name: str, *, as_text: bool, user: str | None = None) -> Any:
         """The frame of this column, in the type that its values look like (or as texts), with null
         for missing ones; also with the column of user ids, as texts, if one is named."""
-        name = known_column(column, self.frame.columns)
         own, ids = quoted(name), [] if user is None else [quoted(user)]
         missing = ", ".join(f"'{word}'" for word in _missing_words())
         texts = self.frame.selectExpr(
@@ -98,7 +101,7 @@ class TextTable:
                 "The file has text that is not UTF-8 (or not in the encoding you named); "
                 "name its encoding with --encoding, for example latin-1."
             )
-        if len(self.frame.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
+        if len(self.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
             raise DataError(MISSING)
 
 
