@@ -92,8 +92,8 @@ export class SharedCell implements Cell {
     // each combination of the other digits gets a share of a jump
     const others = rational(this.together.others);
     proveDirection({ ...up, odds: up.odds.map((one) => over(one, others)) }, this, upLoss);
-    proveDirection(down, this, downLoss);
     if (!this.straysHold()) notPrivate("the odds of stray jumps are too small");
+    proveDirection(down, this, downLoss);
   }
 
   /** Whether users·(r·ρ)^q·β^(Z+1)·C(k,q)·C(Z,q−1)·N(D+1) ≤ (Z+2−q)·(1 − β_s^D)·s_q for every

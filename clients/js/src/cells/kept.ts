@@ -12,6 +12,8 @@ import { urn } from "./urn.js";
 
 const KEPT = record({ kind: choice("kept"), up: EPSILON, down: EPSILON, ...BRANCHED });
 
+const COSTLY = "a change costs more than is allowed";
+
 class KeptCell extends BranchedCell<ReturnType<typeof KEPT>> {
   readonly kind = "kept";
   readonly size = 2 * this.given.cut + 1;
@@ -26,13 +28,13 @@ class KeptCell extends BranchedCell<ReturnType<typeof KEPT>> {
    * p·m·s_(Z+1) ≤ (e^u − 1)·β·o; none instead of a value at most d if p + q ≤ e^d·q. */
   prove(up: Rational, down: Rational): void {
     const { decay, data, muted } = this.given;
-    if (!holds("loss", this.upLoss, up) || !holds("loss downwards", this.downLoss, down))
-      notPrivate("a change costs more than is allowed");
+    if (!holds("loss", this.upLoss, up)) notPrivate(COSTLY);
     const [taken, given] = [exponentialBelow(this.upLoss), exponentialBelow(this.downLoss)];
     const stay = add(data, muted);
     if (!holds("taken", add(data, times(muted, decay)), times(times(taken, decay), stay)))
       notPrivate("too few users are muted for a value instead of none");
     this.proveJumps("beyond", times(subtract(taken, ONE), decay), false);
+    if (!holds("loss", this.downLoss, down)) notPrivate(COSTLY);
     if (!holds("muting", stay, times(given, muted)))
       notPrivate("too few users are muted for none instead of a value");
   }
