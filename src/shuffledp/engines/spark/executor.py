@@ -69,19 +69,18 @@ def refuse_local_options(query: Query[R]) -> None:
 def drawn(query: Query[R], values: Any) -> Drawn[R]:
     """The protocol, all users' reports added up, and the certificate of a column `value`, drawn
     where the data is."""
-    protocol, report = _drawn(query, values)
-    return Drawn(protocol, report, certify(protocol).to_dict())
-
-
-def _drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
     grouping = query.grouping(column_type(values))
     secret = JobSecret(query.entropy)
-    if query.per_user or grouping is None:
-        return _in_two_jobs(query, values, None, secret)
-    if not grouping.few_values:
-        return _in_two_jobs(query, values, grouping, secret)
-    work = WholeWork(make_plan=query.plan, users=query.users, prepare=query.prepare, secret=secret)
-    return planned_and_drawn(_grouped(values, grouping), work)
+    if grouping is None or query.per_user:
+        protocol, report = _in_two_jobs(query, values, None, secret)
+    elif not grouping.few_values:
+        protocol, report = _in_two_jobs(query, values, grouping, secret)
+    else:
+        work = WholeWork(
+            make_plan=query.plan, users=query.users, prepare=query.prepare, secret=secret
+        )
+        protocol, report = planned_and_drawn(_grouped(values, grouping), work)
+    return Drawn(protocol, report, certify(protocol).to_dict())
 
 
 def _read(query: Query[R], data: Any, several: RowsPerUser | None) -> Any:
