@@ -192,6 +192,11 @@ def test_conditions_compare_half_precision() -> None:
     assert kept("x > 1", table) == [False, True, True]
 
 
+def test_conditions_with_many_parts() -> None:
+    frame = pd.DataFrame({"x": [1, 2, 3]})
+    assert kept(" or ".join(["x=2"] * 1_400), frame) == [False, True, False]
+
+
 @pytest.mark.parametrize("number", ["1e400", "9" * 400, "9" * 5_000])
 def test_numbers_that_are_too_large_for_a_condition(number: str) -> None:
     frame = pd.DataFrame({"x": [1, 2, 3]})
