@@ -154,6 +154,16 @@ def test_a_packed_file_with_capital_letters(tmp_path: Path) -> None:
     assert read(tmp_path / "PEOPLE.CSV.GZ") == ("whole", [1, 2])
 
 
+def test_texts_in_parquet_that_are_not_utf_8(tmp_path: Path) -> None:
+    texts = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"a": texts}), tmp_path / "table.parquet", use_dictionary=False)
+    column = column_of(tmp_path / "table.parquet", "a")
+    assert column.coded is not None and column.counted is not None
+    for read_all in (column.batches, column.coded, column.counted):
+        with pytest.raises(DataError, match="not UTF-8"):
+            list(read_all())
+
+
 def test_unsigned_numbers_of_64_bits_in_a_csv_file(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     numbers = [2**63 + 1, 2**63, 7]

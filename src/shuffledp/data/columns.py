@@ -319,19 +319,21 @@ def arrow_parts(
 ) -> Column:
     """A column of Arrow arrays; `reading` turns errors that occur while they are read."""
 
-    def chunks() -> Iterator[Any]:
-        with reading():
-            yield from (plain(part) for part in parts() if len(part))
+    def each(work: Callable[[Any], T]) -> Callable[[], Iterator[T]]:
+        def read() -> Iterator[T]:
+            with reading():
+                yield from (work(plain(part)) for part in parts() if len(part))
+
+        return read
 
     def coded() -> Iterator[Coded]:
-        for part in chunks():
-            for at in range(0, len(part), STEP):
-                yield to_dictionary(part[at : at + STEP])
+        with reading():
+            for part in parts():
+                for at in range(0, len(part), STEP):
+                    yield to_dictionary(plain(part[at : at + STEP]))
 
-    column = Column(rows=rows, holds=holds, batches=lambda: map(to_numpy, chunks()), chunks=chunks)
-    if holds != "text":
-        return column
-    return replace(column, coded=coded, counted=lambda: map(text_counts, chunks()))
+    column = Column(rows=rows, holds=holds, batches=each(to_numpy), chunks=each(lambda part: part))
+    return replace(column, coded=coded, counted=each(text_counts)) if holds == "text" else column
 
 
 def _as_arrow(series: Any) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.data.arrays import MISSING, ColumnType
-from shuffledp.data.headers import looks_like_value, warn_of_header
+from shuffledp.data.headers import THOUSANDS, UNCLEAR_POINTS, looks_like_value, warn_of_header
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.errors import DataError, ParameterError
 
@@ -45,7 +45,7 @@ UNCLEAR = (
     r"(?i)\s*([-+]?[0-9.][-0-9.,:/+eETZ\s]*|[-+]?(inf|infinity|nan)|0x[0-9a-f]+|true|false)\s*"
 )
 """The form of a value that might not be a text."""
-
+DECIMAL_COMMA = "^[+-]?[0-9.]+,[0-9]+$"
 UNREADABLE = (
     "Spark cannot read the file as CSV; check that it is complete and that all its lines have as "
     "many columns as the first."
@@ -59,6 +59,7 @@ class TextTable:
     frame: Any
     lines: Any
     """The unchanged lines of the file."""
+    delimiter: str
 
     @property
     def columns(self) -> list[str]:
@@ -77,8 +78,20 @@ class TextTable:
         with spark_failures(UNREADABLE):
             self._check(texts)
             kind = "string" if as_text else _kind(texts)
+            if kind == "double" and self.delimiter != ",":
+                self._refuse_thousands(texts)
             self._warn_of_header(name, kind, texts)
         return texts.selectExpr(f"cast(value as {kind}) as {own}", *ids)
+
+    def _refuse_thousands(self, texts: Any) -> None:
+        """Refuses numbers whose points may separate thousands, in a file whose other columns have
+        decimal commas."""
+        pointed = texts.filter("contains(value, '.')")
+        if pointed.isEmpty() or not pointed.filter(f"not value rlike '{THOUSANDS}'").isEmpty():
+            return
+        commas = " or ".join(f"{quoted(name)} rlike '{DECIMAL_COMMA}'" for name in self.columns)
+        if not self.frame.filter(commas).isEmpty():
+            raise DataError(UNCLEAR_POINTS)
 
     @staticmethod
     def _warn_of_header(name: str, kind: str, texts: Any) -> None:
@@ -122,7 +135,7 @@ def read_text_table(session: Any, source: str, delimiter: str, encoding: str) ->
         multiLine=True,
         mode="FAILFAST",
     )
-    return TextTable(frame, session.read.text(source))
+    return TextTable(frame, session.read.text(source), delimiter)
 
 
 def _java_encoding(name: str) -> str:
@@ -151,10 +164,17 @@ def _kind(texts: Any) -> str:
         kind: value.rlike(f"^({pattern})$") & expr(f"try_cast(value as {kind}) is not null")
         for kind, pattern in PATTERNS.items()
     }
+    in_64_bits = expr(f"coalesce(try_cast(value as decimal(38)) < {2**64}, false)")
+    fits["unsigned"] = value.rlike("^[0-9]+$") & in_64_bits
     fits["unclear"] = value.rlike(f"^({UNCLEAR})$")
     others = [count_if(~test).alias(kind) for kind, test in fits.items()]
     found = texts.filter("value is not null").agg(*others).collect()[0].asDict()
     first = next((kind for kind, others in found.items() if not others), "string")
+    if first == "double" and not found["unsigned"]:  # one machine has a type for them
+        raise DataError(
+            "The column has whole numbers of 64 bits without a sign, which Spark would round; "
+            "rewrite them as texts or as smaller numbers."
+        )
     if first == "unclear":
         raise DataError(
             "The column's values look like numbers, dates or times, but not all are written like "
