@@ -14,14 +14,7 @@ import {
 import { above } from "../numbers/rounding.js";
 import { CutNoise, draw, zeroWith, type Law } from "../numbers/sampling.js";
 import { anything, choice, record, whole } from "../schema.js";
-import {
-  needsExactPadding,
-  USERS,
-  type Cell,
-  type CellGroup,
-  type GroupKind,
-  type StatedProof,
-} from "./base.js";
+import { needsExactPadding, USERS, type Cell, type CellGroup, type GroupKind } from "./base.js";
 import { boundedCell, type BoundedCell } from "./bounded.js";
 import { proveDirection, proveLoss } from "./boundedProof.js";
 import { urn } from "./urn.js";
@@ -34,60 +27,49 @@ const POOLED = record({
   down: anything,
 });
 
-class PooledCell implements Cell {
-  readonly kind = "pooled";
-  readonly largest = 1;
-  readonly absentValue = 0;
-  readonly users: number;
-  readonly upLoss: Rational;
-  readonly proofSteps: number;
-  readonly mostMessages: number;
+/** A pooled cell; `bounded` is the bounded cell with the same directions, noises downwards and
+ * limits. */
+function pooledCell(bounded: BoundedCell, buckets: number, mostMessages: number): Cell {
+  const { users, up, down, upLoss, proofSteps } = bounded;
+  return {
+    kind: "pooled",
+    largest: 1,
+    absentValue: 0,
+    users,
+    upLoss,
+    proofSteps,
 
-  constructor(
-    /** The bounded cell with the same directions, noises downwards and limits. */
-    readonly bounded: BoundedCell,
-    readonly buckets: number,
-  ) {
-    const { users, up, down, upLoss, proofSteps } = bounded;
-    this.users = users;
-    this.upLoss = upLoss;
-    this.proofSteps = proofSteps;
-    this.mostMessages = buckets * (down.cut + down.muted_cut) + 2 * up.cut + 1;
-  }
+    prove(most, mostDown) {
+      if (!holds("ratio", up.decay, down.ratio ?? ONE))
+        notPrivate("the ratio downwards is below the decay upwards");
+      proveLoss(up, 1, most);
+      if (!holds("drop", dropClaim(bounded, buckets), ONE))
+        notPrivate("labels are dropped too rarely for the cut of the noise upwards");
+      proveDirection(down, { users, largest: 1 }, mostDown);
+    },
 
-  prove(upLoss: Rational, downLoss: Rational): void {
-    const { up, down } = this.bounded;
-    if (!holds("ratio", up.decay, down.ratio ?? ONE))
-      notPrivate("the ratio downwards is below the decay upwards");
-    proveLoss(up, 1, upLoss);
-    if (!holds("drop", this.dropClaim(), ONE))
-      notPrivate("labels are dropped too rarely for the cut of the noise upwards");
-    proveDirection(down, this, downLoss);
-  }
+    agrees: (proof) => bounded.agrees(proof, mostMessages, ["pooled way up"]),
+  };
+}
 
-  /** At least β_d·m·s_(Z+1)/((1 − β_u·β_d)·R), where s_(t+1)/s_t = β_u(B + t·m)/(m(t + 1)). */
-  private dropClaim(): Rational {
-    const { up, down } = this.bounded;
-    const [m, b] = [BigInt(this.users), BigInt(this.buckets)];
-    const spare = subtract(ONE, times(up.decay, down.decay));
-    let claim = above(over(times(down.decay, [m, 1n]), times(spare, up.odds[0]!)));
-    for (let t = 0n; t <= up.cut; t++)
-      claim = above(times(claim, times(up.decay, [b + t * m, m * (t + 1n)])));
-    return claim;
-  }
-
-  agrees(proof: StatedProof): boolean {
-    return this.bounded.agrees(proof, this.mostMessages, ["pooled way up"]);
-  }
+/** At least β_d·m·s_(Z+1)/((1 − β_u·β_d)·R), where s_(t+1)/s_t = β_u(B + t·m)/(m(t + 1)). */
+function dropClaim({ users, up, down }: BoundedCell, buckets: number): Rational {
+  const [m, b] = [BigInt(users), BigInt(buckets)];
+  const spare = subtract(ONE, times(up.decay, down.decay));
+  let claim = above(over(times(down.decay, [m, 1n]), times(spare, up.odds[0]!)));
+  for (let t = 0n; t <= up.cut; t++)
+    claim = above(times(claim, times(up.decay, [b + t * m, m * (t + 1n)])));
+  return claim;
 }
 
 /** 1 with these odds, against 1 for 0. */
 const withOdds = (odds: Rational): Law => zeroWith(over(ONE, add(ONE, odds)));
 
 /** All buckets of a pooled cell; a user's value is the number of its bucket. */
-function allBuckets(cell: PooledCell): CellGroup {
-  const { bounded, buckets, users, upLoss, mostMessages } = cell;
-  const { up, down, noise } = bounded;
+function allBuckets(bounded: BoundedCell, buckets: number): CellGroup {
+  const { users, up, down, upLoss, noise } = bounded;
+  const mostMessages = buckets * (down.cut + down.muted_cut) + 2 * up.cut + 1;
+  const cell = pooledCell(bounded, buckets, mostMessages);
   const drop = withOdds(up.odds[0]!);
   const odds = down.odds[0]!;
   // the jumps downwards of buckets that hold 0, and 1
@@ -101,8 +83,8 @@ function allBuckets(cell: PooledCell): CellGroup {
     messageLaws: needsExactPadding("pooled"),
     draw([label], words) {
       const kept = !draw(drop, words);
-      const dealt = kept ? [] : urn(cell, up.cut + 1, words);
-      dealt.push(...urn(cell, draw(tokens, words), words));
+      const dealt = kept ? [] : urn({ users, buckets }, up.cut + 1, words);
+      dealt.push(...urn({ users, buckets }, draw(tokens, words), words));
       const sent = Array<number>(buckets).fill(0);
       for (const bucket of dealt) sent[bucket]!++;
       const plus: number[] = [];
@@ -121,10 +103,9 @@ export const kind = {
   read(data, name) {
     const { users, buckets, up, down } = POOLED(data, name);
     const bounded = boundedCell.read({ kind: "bounded", users, largest: 1, up, down }, name);
-    const found = bounded as BoundedCell;
-    if (found.up.cut !== found.up.muted_cut || found.up.ratio)
-      bad(`${name} needs equal cuts and no ratio upwards`);
-    if (buckets + found.up.cut * users > 2 ** 53) bad(`${name} has too long a cut upwards`);
-    return allBuckets(new PooledCell(found, buckets));
+    const { cut, muted_cut, ratio } = bounded.up;
+    if (cut !== muted_cut || ratio) bad(`${name} needs equal cuts and no ratio upwards`);
+    if (buckets + cut * users > 2 ** 53) bad(`${name} has too long a cut upwards`);
+    return allBuckets(bounded, buckets);
   },
 } satisfies GroupKind;
