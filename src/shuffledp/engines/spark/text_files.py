@@ -25,22 +25,17 @@ JAVA_ENCODINGS = {
     "utf-32": "UTF-32",
 }
 """Encodings that Spark reads, by their Python names."""
-PATTERNS = {
-    "bigint": r"-?[0-9]+",
-    "boolean": r"true|True|TRUE|false|False|FALSE",
-    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
-    "timestamp_ntz": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}",
-    "double": r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?",
+TYPES: dict[str, tuple[ColumnType, str]] = {
+    "bigint": ("whole", r"-?[0-9]+"),
+    "boolean": ("truth", r"true|True|TRUE|false|False|FALSE"),
+    "date": ("date", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "timestamp_ntz": (
+        "time",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}",
+    ),
+    "double": ("real", r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?"),
 }
-"""The form of values of each Spark type, in the order in which types are tried."""
-TYPES: dict[str, ColumnType] = {
-    "bigint": "whole",
-    "boolean": "truth",
-    "date": "date",
-    "timestamp_ntz": "time",
-    "double": "real",
-}
-"""The kind of values for each of these types."""
+"""The kind and the form of values of each Spark type, in the order in which types are tried."""
 UNCLEAR = (
     r"(?i)\s*([-+]?[0-9.][-0-9.,:/+eETZ\s]*|[-+]?(inf|infinity|nan)|0x[0-9a-f]+|true|false)\s*"
 )
@@ -98,11 +93,10 @@ class TextTable:
         """Warns if the column's name looks like one of its values."""
         from pyspark.sql.functions import col
 
-        holds = TYPES.get(kind)
-        if holds is None:
-            like_data = not texts.filter(col("value") == name).isEmpty()
+        if kind in TYPES:
+            like_data = looks_like_value(name, TYPES[kind][0])
         else:
-            like_data = looks_like_value(name, holds)
+            like_data = not texts.filter(col("value") == name).isEmpty()
         if like_data:
             warn_of_header("the file")
 
@@ -162,7 +156,7 @@ def _kind(texts: Any) -> str:
     value = col("value")
     fits = {
         kind: value.rlike(f"^({pattern})$") & expr(f"try_cast(value as {kind}) is not null")
-        for kind, pattern in PATTERNS.items()
+        for kind, (_, pattern) in TYPES.items()
     }
     in_64_bits = expr(f"coalesce(try_cast(value as decimal(38)) < {2**64}, false)")
     fits["unsigned"] = value.rlike("^[0-9]+$") & in_64_bits
