@@ -73,7 +73,7 @@ class TextTable:
         with spark_failures(UNREADABLE):
             self._check(texts)
             kind = "string" if as_text else _kind(texts)
-            if kind == "double" and self.delimiter != ",":
+            if TYPES.get(kind, ("text",))[0] == "real" and self.delimiter != ",":
                 self._refuse_thousands(texts)
             self._warn_of_header(name, kind, texts)
         return texts.selectExpr(f"cast(value as {kind}) as {own}", *ids)
