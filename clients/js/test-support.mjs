@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { createHash, createPrivateKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-import { loadTask } from "@shuffledp/client";
-import { fromHex, hex, madeProof } from "@shuffledp/client/testing";
+import { createClient, loadTask } from "@shuffledp/client";
+import { fromHex, hex, madeProof, memoryStorage } from "@shuffledp/client/testing";
 
 export const readVectors = (name) =>
   JSON.parse(readFileSync(new URL(`../../vectors/${name}.json`, import.meta.url), "utf8"));
@@ -17,6 +17,10 @@ export const textOf = (name) =>
   ).text;
 export const loadText = async (text, options) =>
   loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
+
+/** A client with an enrolment, and with nothing stored unless it is given. */
+export const clientOf = (task, options) =>
+  createClient(task, { token: "each-x", attempts: 4, storage: memoryStorage(), ...options });
 
 const fraction = (text) => {
   const [n, d = "1"] = text.split("/");

@@ -1,11 +1,4 @@
-"""An independent check of shuffledp certificates: standard library only, integers only.
-
-    python -m shuffledp_check FILE [FILE …]
-
-It shares no code, no arithmetic library and no search with shuffledp. document.py refuses data of
-another shape, and queries.py says what the certificate of each query claims. A cell is checked by
-the file that is named after its kind; digits that share their way up by shared.py.
-"""
+"""Checks certificates, and plans that hold one: `python -m shuffledp_check FILE [FILE …]`."""
 
 from __future__ import annotations
 
@@ -112,7 +105,3 @@ def main() -> int:
         print(f"{name}: {said}")
         codes.append(code)
     return max(codes)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

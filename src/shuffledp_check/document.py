@@ -14,11 +14,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from shuffledp_check.bounded import LONGEST, Rejected
+from shuffledp_check.bounded import Rejected
 
 MOST_BYTES, MOST_DEPTH, MOST_DIGITS, MOST_FLOAT_TEXT = 16 << 20, 24, 20, 40
 MOST_USERS, MOST_BUCKETS, MOST_GROUPS, MOST_COUNTED_GROUPS = 10**13, 10**6, 1_000, 10**5
 MOST_SPARSE_BUCKETS, MOST_CUT = 1 << 26, 1_023
+LONGEST = 65_535  # no cut, no largest value beyond this
 LARGEST_BOUND, LARGEST_ODDS = 10**100, 10**30
 Check = Callable[[Any], None]
 

@@ -1,7 +1,7 @@
-"""Checks the paper's cell: integers only.
+"""The paper's cell. What is proved: docs/mathematics.md, "The inequality".
 
 Reals are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
-added, r(m) from its product. What is proved is stated in docs/mathematics.md, "The inequality".
+added, r(m) from its product.
 """
 
 from __future__ import annotations
@@ -117,10 +117,9 @@ class Cell:
         self.q = Fraction(data["mute_probability"])
         self.s, self.h = data["input_pairs"], data["stand_in"]
         self.flood = Fraction(data["flood_mean"])
-        sound = self.users > 0 and self.largest > 0 and self.up_loss > 0 and self.b > 0
-        if not (sound and 0 < self.q < 1 and self.s >= 0 and 0 <= self.h <= self.largest):
+        if not 0 < self.q < 1 or self.h > self.largest:
             raise Rejected("parameters outside their domain")
-        if self.flood < 0 or (self.flood == 0 and (self.s > 0 or self.h > 0)):
+        if self.flood == 0 and (self.s > 0 or self.h > 0):
             raise Rejected("no flood to hide the pairs")
 
     def check(self, up: Fraction, down: Fraction, work: Work) -> dict[str, Any]:

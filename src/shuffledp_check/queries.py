@@ -68,8 +68,11 @@ def stand_in(cell: AnyCell) -> int:
 
 def read_digits(digits: list[dict[str, Any]]) -> list[AnyCell]:
     """The digits of a real sum: all of them share their way up, or none does."""
-    if not any(digit["kind"] == SharedCell.kind for digit in digits):
+    kinds = {digit["kind"] for digit in digits}
+    if SharedCell.kind not in kinds:
         return [read_cell(digit) for digit in digits]
+    if len(kinds) > 1:
+        raise Rejected("all digits share their way up, or none does")
     group = [SharedCell(digit) for digit in digits]
     check_together(group)
     return list(group)

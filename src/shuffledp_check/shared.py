@@ -1,9 +1,5 @@
-"""An independent check of cells that share their way up: integers from the standard library.
-
-It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its unsafe
-side by a number of 256 significant bits. What is checked, and why it is enough, is stated in
-docs/mathematics.md, "Cells that share their way up".
-"""
+"""Cells that share their way up. What is checked, and why it is enough: docs/mathematics.md, "Cells
+that share their way up". Every quantity is bounded on its unsafe side."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ from typing import Any
 
 from shuffledp_check.bounded import BoundedCell, High, Rejected
 
-MOST_TOGETHER = 24
-MOST_COMBINATIONS = 1 << 24
 SHARED = "shared way up"
 
 
@@ -31,10 +25,6 @@ class SharedCell(BoundedCell):
         self.decay, self.other_odds = Fraction(known["decay"]), Fraction(known["other_odds"])
         self.stray_odds = [Fraction(odds) for odds in known["stray_odds"]]
         self.cut = self.up.z
-        if type(self.cells) is not int or not 2 <= self.cells <= MOST_TOGETHER:
-            raise Rejected("the number of cells together is outside its domain")
-        if type(self.others) is not int or not 1 <= self.others <= MOST_COMBINATIONS:
-            raise Rejected("the other cells' combinations are outside their domain")
         if not self.cells <= self.cut == self.up.w:
             raise Rejected("the cuts upwards must be equal, and at least the number of cells")
         if len(self.stray_odds) != self.cells - 1 or min(self.stray_odds) <= 0:

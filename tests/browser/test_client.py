@@ -313,6 +313,30 @@ def test_pairs_of_a_group_and_a_number_are_sent(page: Page, browser: Browser) ->
         assert (found["status"], found["size"]) == (201, task.report_bytes), found
 
 
+def test_a_person_chooses_a_group_and_an_answer(page: Page, browser: Browser) -> None:
+    """Both are lists of buttons in one form; a click in one leaves the other as it is."""
+    task = page.unfilled(plan_by_group(20_000, 2, ["march", "may"], answer="count"))
+    url, token, _, _ = page.args(task)
+    browser.open(page.site)
+    browser.work(
+        "localStorage.setItem('shuffledp token /token', args[1]); await import('/survey.js');"
+        "const survey = document.createElement('shuffledp-survey');"
+        "survey.setAttribute('task', args[0]); document.body.append(survey);",
+        url,
+        token,
+    )
+    survey = "document.querySelector('shuffledp-survey')"
+    browser.wait(f"{survey}.querySelector('form')", 60)
+    for label in ("may", "Yes"):
+        browser.run(
+            f"[...{survey}.querySelectorAll('label')]"
+            f".find((one) => one.innerText.trim() === '{label}').click()"
+        )
+    assert browser.run(f"{survey}.querySelectorAll('input:checked').length") == 2
+    browser.run(f"{survey}.querySelector('button[type=submit]').click()")
+    browser.wait(f"{survey}.innerText.includes('Your answer has arrived')", 60)
+
+
 def test_a_batch_of_python_and_browser_answers(
     page: Page, browser: Browser, tmp_path: Path
 ) -> None:

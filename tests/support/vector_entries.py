@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp_check.bounded import BoundedCell, Rejected
+from shuffledp_check.document import CELL
 from shuffledp_check.pooled import PooledCell
 from shuffledp_check.shared import SharedCell, check_together
 from shuffledp_check.sparse import KeptCell, SparseCell
@@ -17,6 +18,7 @@ from shuffledp_check.sparse import KeptCell, SparseCell
 
 def check_bounded(entry: dict[str, Any]) -> None:
     """Raises `Rejected` unless an entry of vectors/bounded.json holds."""
+    CELL(entry["cell"])
     cell = BoundedCell(entry["cell"])
     if cell.users != entry["users"]:
         raise Rejected("the number of users differs")
@@ -27,6 +29,7 @@ def check_bounded(entry: dict[str, Any]) -> None:
 
 def check_pooled(entry: dict[str, Any]) -> None:
     """Raises `Rejected` unless an entry of vectors/pooled.json holds."""
+    CELL(entry["cell"])
     cell = PooledCell(entry["cell"])
     if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
         raise Rejected("the number of users or buckets differs")
@@ -37,6 +40,8 @@ def check_pooled(entry: dict[str, Any]) -> None:
 
 def check_shared(entry: dict[str, Any]) -> None:
     """Raises `Rejected` unless an entry of vectors/shared.json holds."""
+    for data in entry["cells"]:
+        CELL(data)
     cells = [SharedCell(data) for data in entry["cells"]]
     check_together(cells)
     most = sum(cell.down.z + cell.down.w + cell.largest for cell in cells) + 2 * cells[0].cut + 1
@@ -48,7 +53,8 @@ def check_shared(entry: dict[str, Any]) -> None:
 
 def check_sparse(entry: dict[str, Any]) -> None:
     """Raises `Rejected` unless an entry of vectors/sparse.json holds."""
-    kind = KeptCell if entry["cell"].get("kind") == KeptCell.kind else SparseCell
+    CELL(entry["cell"])
+    kind = KeptCell if entry["cell"]["kind"] == KeptCell.kind else SparseCell
     cell = kind(entry["cell"])
     if (cell.users, cell.buckets) != (entry["users"], entry["buckets"]):
         raise Rejected("the number of users or buckets differs")

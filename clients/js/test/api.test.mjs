@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { createClient, loadTask } from "@shuffledp/client";
+import { loadTask } from "@shuffledp/client";
 import { results } from "@shuffledp/client/results";
-import { memoryStorage } from "@shuffledp/client/testing";
+
 import {
+  clientOf,
   clock,
   fails,
   loadText,
@@ -18,8 +19,7 @@ import {
 
 const YES_NO = "count, bounded";
 const load = (name = YES_NO) => loadText(textOf(name), { policy: { leastUsers: 1 } });
-const open = async (options = {}, name = YES_NO) =>
-  createClient(await load(name), { token: "each-x", storage: memoryStorage(), ...options });
+const open = async (options = {}, name = YES_NO) => clientOf(await load(name), { ...options });
 const taken = () => new Response(null, { status: 201 });
 const { addEventListener, navigator } = globalThis;
 

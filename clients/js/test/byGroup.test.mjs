@@ -2,13 +2,19 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
-import { createClient } from "@shuffledp/client";
 import { memoryStorage } from "@shuffledp/client/testing";
-import { changedText, fails, loadText, restore, shuffler, textOf } from "../test-support.mjs";
+import {
+  changedText,
+  clientOf,
+  fails,
+  loadText,
+  restore,
+  shuffler,
+  textOf,
+} from "../test-support.mjs";
 
 afterEach(restore);
 
-const once = { token: "once-test", attempts: 1 };
 const load = (name) => loadText(textOf(name));
 const changed = (name, change) => changedText(textOf(name), change);
 
@@ -82,7 +88,7 @@ test("tasks by group whose labels, bounds or cells do not fit are refused", asyn
   for (const [name, all] of Object.entries(values))
     for (const value of all)
       await assert.rejects(
-        createClient(await load(name), { ...once, storage: memoryStorage() }).send(value),
+        clientOf(await load(name)).send(value),
         fails("value"),
         JSON.stringify(value),
       );
@@ -91,7 +97,7 @@ test("tasks by group whose labels, bounds or cells do not fit are refused", asyn
     ["ä", 0],
     ["", 1],
   ])
-    await createClient(await load(count), { ...once, storage: memoryStorage() }).send(value);
+    await clientOf(await load(count)).send(value);
   assert.equal(bodies[0].size, bodies[1].size);
   const { values: about } = await (await load(whole)).describe(memoryStorage());
   assert.deepEqual(about, {

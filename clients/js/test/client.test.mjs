@@ -4,12 +4,13 @@ import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, test } from "node:test";
 import { gzipSync } from "node:zlib";
 
-import { createClient, loadTask } from "@shuffledp/client";
+import { loadTask } from "@shuffledp/client";
 import { exportHistory, history, wipe } from "@shuffledp/client/device";
 import { nobleKey, nobleVerify } from "@shuffledp/client/noble";
 import { givenWords, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
 import {
   changedText,
+  clientOf,
   clock,
   fails,
   idOf,
@@ -24,7 +25,6 @@ import {
 
 const KEY = vectors.encryption.analyzer_key.public;
 const load = (name, policy = {}, more = {}) => loadText(textOf(name), { policy, ...more });
-const once = { token: "once-test", attempts: 4 };
 let pauses = [];
 beforeEach(() => (pauses = withoutPauses()));
 afterEach(restore);
@@ -35,12 +35,12 @@ test("a value is sent once, in a request as the protocol says", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));
   const storage = memoryStorage();
   const task = await load("count, bounded");
-  const client = createClient(task, { ...once, storage });
+  const client = clientOf(task, { storage });
   assert.equal(await client.state(), "none");
   assert.deepEqual(await client.send(1), { state: "sent", status: 201 });
   assert.equal(await client.state(), "sent");
   assert.equal(bodies[0].url, `https://shuffler.example/v1/tasks/${task.id}/reports`);
-  assert.equal(bodies[0].headers.Authorization, "Bearer once-test");
+  assert.equal(bodies[0].headers.Authorization, "Bearer each-x");
   assert.equal(bodies[0].size, task.reportBytes);
   await assert.rejects(client.send(0), fails("answered"));
   assert.equal(await client.resume(), null);
@@ -63,8 +63,7 @@ test("every value gives equally many bytes, and no two reports are alike", async
   };
   for (const [name, values] of Object.entries(cases)) {
     const task = await load(name, { leastUsers: 1 });
-    for (const value of values)
-      await createClient(task, { ...once, storage: memoryStorage() }).send(value);
+    for (const value of values) await clientOf(task).send(value);
     const [a, b] = bodies.slice(-2);
     assert.equal(a.size, b.size);
     assert.notEqual(a.hex, b.hex);
@@ -75,13 +74,13 @@ test("after an interruption the very same bytes are sent", async () => {
   const storage = memoryStorage();
   const task = await load("count, bounded");
   const first = shuffler("away");
-  const client = createClient(task, { ...once, attempts: 2, storage });
+  const client = clientOf(task, { attempts: 2, storage });
   await assert.rejects(client.send(1), fails("network"));
   assert.equal(await client.state(), "stored");
   assert.equal((await history(storage))[0].acknowledged, false);
   await assert.rejects(client.send(0), fails("answered"));
   const second = shuffler(refusal(503, "busy"), new Response(null, { status: 200 }));
-  assert.deepEqual(await createClient(task, { ...once, storage }).resume(), {
+  assert.deepEqual(await clientOf(task, { storage }).resume(), {
     state: "sent",
     status: 200,
   });
@@ -92,13 +91,10 @@ test("after an interruption the very same bytes are sent", async () => {
 test("Retry-After is waited for; what is too long is left for later", async () => {
   const task = await load("count, bounded");
   shuffler(refusal(429, "slow-down", { "Retry-After": "7" }), new Response(null, { status: 201 }));
-  await createClient(task, { ...once, storage: memoryStorage() }).send(1);
+  await clientOf(task).send(1);
   assert.deepEqual(pauses, [7000]);
   const bodies = shuffler(refusal(503, "busy", { "Retry-After": "3600" }));
-  await assert.rejects(
-    createClient(task, { ...once, storage: memoryStorage() }).send(1),
-    fails("network"),
-  );
+  await assert.rejects(clientOf(task).send(1), fails("network"));
   assert.equal(bodies.length, 1);
   assert.equal(pauses.length, 1);
 });
@@ -109,7 +105,7 @@ test("what broke off on its way is sent again", async () => {
     refusal(599, "proxy"),
     new Response(null, { status: 201 }),
   );
-  await createClient(await load("count, bounded"), { ...once, storage: memoryStorage() }).send(1);
+  await clientOf(await load("count, bounded")).send(1);
   assert.equal(new Set(bodies.map((body) => body.hex)).size, 1);
   assert.equal(bodies.length, 3);
 });
@@ -122,10 +118,7 @@ test("a refusal for good is not repeated, and says why", async () => {
     [410, "task-expired", "refused"],
   ]) {
     const bodies = shuffler(refusal(status, problem));
-    const client = createClient(await load("count, bounded"), {
-      ...once,
-      storage: memoryStorage(),
-    });
+    const client = clientOf(await load("count, bounded"));
     await assert.rejects(client.send(1), (error) => {
       assert.deepEqual([error.code, error.status, error.problem], [code, status, problem]);
       assert.match(error.message, /No\.$/);
@@ -148,7 +141,7 @@ test("a value that does not fit costs nothing and is not repeated in the error",
   for (const [name, values] of Object.entries(cases))
     for (const value of values) {
       const task = await load(name, { leastUsers: 1 });
-      await assert.rejects(createClient(task, { ...once, storage }).send(value), (error) => {
+      await assert.rejects(clientOf(task, { storage }).send(value), (error) => {
         assert.equal(error.code, "value", `${name}: ${value}`);
         assert.ok(!error.message.includes("19723"));
         return true;
@@ -189,12 +182,12 @@ test("the budget of a period is exact, and ends with the period", async () => {
     keys: {},
     reports: {},
   });
-  const client = createClient(await load("count, bounded"), { ...once, storage });
+  const client = clientOf(await load("count, bounded"), { storage });
   await client.send(1); // 3 + 1 = 4 is allowed, and nothing more
-  const next = createClient(await load("count, per index"), { ...once, storage });
+  const next = clientOf(await load("count, per index"), { storage });
   await assert.rejects(next.send(1), fails("policy"));
   const later = await load("count, per index", {}, { clock: () => clock() + 21 * day * 1000 });
-  await createClient(later, { ...once, storage }).send(1);
+  await clientOf(later, { storage }).send(1);
 });
 
 test("another analyzer key than the remembered one is refused", async () => {
@@ -205,9 +198,9 @@ test("another analyzer key than the remembered one is refused", async () => {
     keys: { "https://shuffler.example/v1": { encryption: "11".repeat(32) } },
     reports: {},
   });
-  await assert.rejects(createClient(task, { ...once, storage }).send(1), fails("policy"));
+  await assert.rejects(clientOf(task, { storage }).send(1), fails("policy"));
   const named = await load("count, bounded", { analyzerKeys: [KEY] });
-  await createClient(named, { ...once, storage }).send(1);
+  await clientOf(named, { storage }).send(1);
 });
 
 test("a task that nobody else can see is not answered", async () => {
@@ -282,7 +275,7 @@ test("other signing keys than the remembered ones are refused, and new ones are 
   const storage = memoryStorage();
   const task = await load("count, bounded");
   assert.equal((await task.describe(storage)).newKeys, true);
-  await createClient(task, { ...once, storage }).send(1);
+  await clientOf(task, { storage }).send(1);
   assert.equal((await task.describe(storage)).newKeys, false);
   const text = textOf("count, per index");
   const names = { collector: "collector", shuffler: "shuffler", analyzer: "analyzer" };
@@ -290,16 +283,16 @@ test("other signing keys than the remembered ones are refused, and new ones are 
     const other = await loadText(text, {
       proof: await madeProof(idOf(text), { ...names, [role]: "another" }),
     });
-    await assert.rejects(createClient(other, { ...once, storage }).send(1), fails("policy"));
+    await assert.rejects(clientOf(other, { storage }).send(1), fails("policy"));
   }
-  await createClient(await loadText(text, {}), { ...once, storage }).send(1);
+  await clientOf(await loadText(text, {}), { storage }).send(1);
 });
 
 test("what was sent can be exported and wiped, and the budget stays spent", async () => {
   shuffler(new Response(null, { status: 201 }));
   const storage = memoryStorage();
   const task = await load("count, bounded", { mostEpsilonPerPeriod: "1" });
-  await createClient(task, { ...once, storage }).send(1);
+  await clientOf(task, { storage }).send(1);
   const [sent] = JSON.parse(await exportHistory(storage)).reports;
   assert.deepEqual(
     [sent.question, sent.operators, sent.bytes, sent.shuffler],
@@ -317,9 +310,9 @@ test("what was sent can be exported and wiped, and the budget stays spent", asyn
     "when",
   ]);
   assert.ok(!(await exportHistory(storage)).includes(task.question));
-  await assert.rejects(createClient(task, { ...once, storage }).send(0), fails("answered"));
+  await assert.rejects(clientOf(task, { storage }).send(0), fails("answered"));
   const next = await load("count, per index", { mostEpsilonPerPeriod: "1" });
-  await assert.rejects(createClient(next, { ...once, storage }).send(1), fails("policy"));
+  await assert.rejects(clientOf(next, { storage }).send(1), fails("policy"));
   assert.deepEqual(await wipe(storage, { now: task.expires, keys: true }), {
     reports: 1,
     waiting: 0,
@@ -332,7 +325,7 @@ test("what was sent can be exported and wiped, and the budget stays spent", asyn
 test("reports that wait are not wiped", async () => {
   shuffler("away");
   const storage = memoryStorage();
-  const client = createClient(await load("count, bounded"), { ...once, attempts: 1, storage });
+  const client = clientOf(await load("count, bounded"), { attempts: 1, storage });
   await assert.rejects(client.send(1), fails("network"));
   assert.deepEqual(await wipe(storage, { now: vectors.now }), { reports: 0, waiting: 1, tasks: 1 });
   shuffler(new Response(null, { status: 201 }));
@@ -343,7 +336,7 @@ test("tasks that take several answers are charged each time", async () => {
   shuffler(new Response(null, { status: 201 }));
   const storage = memoryStorage();
   const task = await load("count, repeated", { allowRepeat: true, allowShortBatches: true });
-  const client = createClient(task, { ...once, storage });
+  const client = clientOf(task, { storage });
   await client.send(1);
   await client.send(0);
   await assert.rejects(client.send(0), fails("policy"));
@@ -354,7 +347,7 @@ test("two senders at once: one answer", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));
   const storage = memoryStorage();
   const task = await load("count, bounded");
-  const both = [0, 1].map((value) => createClient(task, { ...once, storage }).send(value));
+  const both = [0, 1].map((value) => clientOf(task, { storage }).send(value));
   const settled = (await Promise.allSettled(both)).map(({ status }) => status).sort();
   assert.deepEqual(settled, ["fulfilled", "rejected"]);
   assert.equal(bodies.length, 1);
@@ -377,7 +370,7 @@ test("keys of noble curves open as those of WebCrypto do", async () => {
   assert.deepEqual(await ours.shared(theirs.publicKey), await theirs.shared(ours.publicKey));
   const bodies = shuffler(new Response(null, { status: 201 }));
   const task = await load("count, bounded");
-  await createClient(task, { ...once, storage: memoryStorage(), ephemeral: nobleKey }).send(1);
+  await clientOf(task, { storage: memoryStorage(), ephemeral: nobleKey }).send(1);
   assert.equal(bodies[0].size, task.reportBytes);
 });
 

@@ -17,6 +17,7 @@ import {
 } from "@shuffledp/client/testing";
 import {
   changedText,
+  clientOf,
   clock,
   fails,
   idOf,
@@ -205,7 +206,7 @@ test("refusals inside are read, and what is not now is sent again, newly sealed"
     ["away", new Response("{}", { status: 503 })],
   );
   const task = await loadText(text, { relay: RELAY });
-  assert.deepEqual(await createClient(task, { token: "each-x", storage }).send(1), {
+  assert.deepEqual(await clientOf(task, { storage }).send(1), {
     state: "sent",
     status: 200,
   });
@@ -219,13 +220,10 @@ test("refusals inside are read, and what is not now is sent again, newly sealed"
       JSON.stringify({ type: "urn:shuffledp:problem:token-used", detail: "Used." }),
     ),
   ]);
-  await assert.rejects(
-    createClient(task, { token: "each-x", storage: memoryStorage() }).send(1),
-    (error) => {
-      assert.deepEqual([error.code, error.status, error.problem], ["token", 409, "token-used"]);
-      return true;
-    },
-  );
+  await assert.rejects(clientOf(task).send(1), (error) => {
+    assert.deepEqual([error.code, error.status, error.problem], ["token", 409, "token-used"]);
+    return true;
+  });
 });
 
 test("a relay cannot acknowledge a report", async () => {
@@ -245,16 +243,13 @@ test("a relay cannot acknowledge a report", async () => {
   ]) {
     await relay([response(201)], [fake]);
     const task = await loadText(text, { relay: RELAY });
-    const client = createClient(task, { token: "each-x", storage: memoryStorage(), attempts: 1 });
+    const client = clientOf(task, { attempts: 1 });
     await assert.rejects(client.send(1), fails("network"));
     assert.equal(await client.state(), "stored");
     assert.deepEqual(await client.resume(), { state: "sent", status: 201 });
   }
   await relay([response(201)], [refusal(403, "malformed")]);
-  const client = createClient(await loadText(text, { relay: RELAY }), {
-    token: "each-x",
-    storage: memoryStorage(),
-  });
+  const client = clientOf(await loadText(text, { relay: RELAY }));
   await assert.rejects(client.send(1), fails("refused"));
 });
 
@@ -263,10 +258,7 @@ test("a task without a gateway key, or with a malformed one, is not sent through
   const without = textOf("count, bounded");
   await assert.rejects(loadTask(without, { clock, relay: RELAY }), fails("task"));
   const task = await loadText(without);
-  await assert.rejects(
-    createClient(task, { token: "each-x", relay: RELAY, storage: memoryStorage() }).send(1),
-    fails("task"),
-  );
+  await assert.rejects(clientOf(task, { relay: RELAY }).send(1), fails("task"));
   const { gateway } = JSON.parse(await relayed());
   const wrong = [
     gateway.slice(2),
@@ -287,7 +279,7 @@ test("a task without a gateway key, or with a malformed one, is not sent through
   );
   const storage = memoryStorage();
   await assert.rejects(
-    createClient(await loadText(zero, { relay: RELAY }), { token: "each-x", storage }).send(1),
+    clientOf(await loadText(zero, { relay: RELAY }), { storage }).send(1),
     fails("task"),
   );
   assert.equal(seen.length, 0);
@@ -298,13 +290,10 @@ test("a task with a gateway key can be answered without a relay, and with keys o
   globalThis.fetch = async (url) => (seen.push(String(url)), new Response(null, { status: 201 }));
   const text = await relayed();
   const task = await loadText(text);
-  await createClient(task, { token: "each-x", storage: memoryStorage() }).send(1);
+  await clientOf(task).send(1);
   assert.deepEqual(seen, [`https://shuffler.example/v1/tasks/${task.id}/reports`]);
   const through = await relay([response(201)]);
-  await createClient(await loadText(text, { relay: RELAY, ephemeral: nobleKey }), {
-    token: "each-x",
-    storage: memoryStorage(),
-  }).send(1);
+  await clientOf(await loadText(text, { relay: RELAY, ephemeral: nobleKey })).send(1);
   assert.equal(through.length, 1);
   const about = await (await loadText(text, { relay: RELAY })).describe(memoryStorage());
   assert.match(about.sentences.join(" "), /goes through relay\.example, /);
@@ -341,7 +330,7 @@ test("the list of open tasks, the task and its proof come through the relay, and
     gateway,
   });
   assert.deepEqual([task.id, task.relay], [idOf(text), RELAY]);
-  await createClient(task, { token: "each-x", storage: memoryStorage() }).send(1);
+  await clientOf(task).send(1);
   assert.deepEqual(new Set(seen.map(({ url }) => url)), new Set([`${RELAY}/relay`]));
   const asked = seen.map(({ inner }) => inner[0]);
   const paths = asked.map(

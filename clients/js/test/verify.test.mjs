@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { supportedQueries } from "@shuffledp/client";
-import { isTrue, verify } from "@shuffledp/client/verify";
+import { directions, isTrue, meaning, verify } from "@shuffledp/client/verify";
 import { PLANS } from "../dist/pages/seePlans.js";
 import { readVectors, vectors } from "../test-support.mjs";
 
@@ -24,7 +24,43 @@ for (const { name, holds, certificate } of certificates)
     assert.equal(verdict.protocol.users, certificate.users);
     const shown = inequalities(verdict);
     assert.ok(shown.length >= 3 && shown.every(isTrue));
+    assert.deepEqual(
+      [...new Set(shown.map(({ name }) => name))].filter((one) => !meaning(one)),
+      [],
+    );
+    verdict.cells.forEach(checkDirections);
   });
+
+/** What is shown below each direction are its own inequalities. */
+function checkDirections(cell) {
+  const names = directions(cell).map(([title, some]) => [title, some.map(({ name }) => name)]);
+  const { kind } = cell.use.cell;
+  if (kind === "sparse")
+    return assert.deepEqual(names, [["Any replacement", ["loss", "spill", "cover"]]]);
+  assert.deepEqual(
+    names.map(([title]) => title),
+    ["A change upwards", "A change downwards"],
+  );
+  const [up, down] = names.map(([, some]) => some);
+  const losses = (some) => some.filter((name) => name === "loss").length;
+  const own = { bounded: "ratio", pooled: "drop", shared: "stray 2", kept: "taken", paper: "loss" };
+  assert.deepEqual([losses(up), losses(down)], [1, kind === "paper" ? 0 : 1]);
+  assert.ok(up.includes(own[kind]) && !down.includes(own[kind]), `${kind}: ${up} | ${down}`);
+}
+
+test("an inequality is not the paper's because its name begins with a g", () => {
+  const [left, right] = [
+    [1n, 2n],
+    [1n, 1n],
+  ];
+  assert.ok(
+    isTrue({ name: "given", left, right }) && !isTrue({ name: "given", left: right, right: left }),
+  );
+  assert.ok(
+    !isTrue({ name: "g(7), δ=1", left, right }) &&
+      isTrue({ name: "g, δ=1", left: right, right: left }),
+  );
+});
 
 // ε = 1/1000 for cells that lose 50 upwards: what is left for changes downwards is negative.
 const overspent = (cell) => ({

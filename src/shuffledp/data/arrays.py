@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,32 @@ KINDS: dict[str, ColumnType] = {
 DAYS = ("Y", "M", "W", "D")
 """NumPy's units of dates without a time."""
 MISSING_TYPES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
+BLOCK = 1 << 16
+"""How many rows are counted or coded together: as many as fit in the processor's cache."""
+
+
+class Counted(NamedTuple):
+    """Different values and how many rows have each."""
+
+    names: Values
+    rows: NDArray[np.int64]
+
+
+class Coded(NamedTuple):
+    """Values as indices into a dictionary."""
+
+    names: Values
+    """Different values; some may not occur in any row."""
+    codes: NDArray[Any]
+    """For each row, the index of its value."""
+
+    def counts(self) -> Counted:
+        """The values that occur, and how often."""
+        rows = np.zeros(len(self.names), np.int64)
+        for at in range(0, len(self.codes), BLOCK):  # NumPy converts each block to 64-bit numbers
+            rows += np.bincount(self.codes[at : at + BLOCK], minlength=len(rows))
+        there = np.flatnonzero(rows)
+        return Counted(self.names[there], rows[there])
 
 
 def array_type(values: Values) -> ColumnType:
@@ -96,10 +122,11 @@ def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
     types = set(map(type, values))
     if any(kind.__name__ in MISSING_TYPES for kind in types):
         raise DataError(MISSING)
-    if any(issubclass(kind, np.generic) for kind in types):
-        return from_objects([_plain(value) for value in values])
-    if any(kind.__name__ == "Interval" for kind in types):  # from pandas.cut
-        return from_objects([as_label(value) for value in values])
+    if any(issubclass(kind, np.generic) or kind.__name__ == "Interval" for kind in types):
+        values = [as_label(value) for value in values]
+        types = set(map(type, values))
+        if type(None) in types:  # NaT
+            raise DataError(MISSING)
     if _has_nan(values, types):
         raise DataError(MISSING)
     kinds = {_kind(kind) for kind in types}
@@ -113,9 +140,15 @@ def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
     return _times(values) if holds == "time" else (_MAKERS[holds](values), holds)
 
 
-def _plain(value: object) -> object:
-    """The Python object for a NumPy scalar."""
-    return value.item() if isinstance(value, np.generic) else value
+def _plain(value: Any) -> object:
+    """The Python object for a NumPy scalar, if there is one."""
+    if not isinstance(value, np.generic) or isinstance(value, np.timedelta64):
+        return value
+    if isinstance(value, np.floating):
+        return float(value)
+    if isinstance(value, np.datetime64) and array_type(np.asarray(value)) != "date":
+        value = value.astype("datetime64[us]")  # of nanoseconds, `item` would make a whole number
+    return value.item()
 
 
 def as_labels(values: Iterable[object]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.data.arrays import MISSING, ColumnType, from_objects, settled
+from shuffledp.data.arrays import MISSING, Coded, ColumnType, Counted, settled
 from shuffledp.errors import DataError
 from shuffledp.extras import require
 
@@ -40,76 +40,63 @@ def arrow_type(kind: Any) -> ColumnType:
     return next((holds for test, holds in tests if test(kind)), "other")
 
 
-def to_numpy(chunk: Any) -> NDArray[Any]:
-    """An Arrow array as NumPy: numbers without a copy, texts through their dictionary; raises
-    `DataError` if a value is missing."""
+def plain(column: Any) -> Any:
+    """An Arrow array in one of the few types that are read here: doubles for decimals, days for
+    dates, and a dictionary only for texts."""
     pa = pyarrow()
+    kind = column.type
+    if pa.types.is_dictionary(kind) and arrow_type(kind) != "text":
+        return plain(column.cast(kind.value_type))
+    if pa.types.is_decimal(kind):  # as text, because Arrow's own conversion rounds twice
+        return column.cast(pa.string()).cast(pa.float64())
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    return column.cast(pa.date32(), safe=False) if pa.types.is_date64(kind) else column
+
+
+def to_numpy(chunk: Any) -> NDArray[Any]:
+    """A plain Arrow array as NumPy: numbers without a copy, texts through their dictionary; raises
+    `DataError` if a value is missing."""
     if chunk.null_count:
         raise DataError(MISSING)
-    if pa.types.is_struct(chunk.type):
+    if pyarrow().types.is_struct(chunk.type):
         return _records(chunk)
-    if pa.types.is_dictionary(chunk.type):
-        return _decoded(chunk)
-    if pa.types.is_string_view(chunk.type):
-        chunk = chunk.cast(pa.large_string())
-    if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
-        return to_numpy(chunk.dictionary_encode())
-    if pa.types.is_decimal(chunk.type):
-        chunk = chunk.cast(pa.float64())
-    if pa.types.is_date64(chunk.type):
-        chunk = chunk.cast(pa.date32())
+    if arrow_type(chunk.type) == "text":
+        names, codes = to_dictionary(chunk)
+        return np.asarray(names[codes])
     array: NDArray[Any] = chunk.to_numpy(zero_copy_only=False)
     return settled(array)
 
 
-def to_dictionary(chunk: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(different texts, each row's index into them) of an Arrow array of texts, which may already
-    be dictionary-encoded; raises `DataError` if a value is missing."""
-    pa = pyarrow()
+def to_dictionary(chunk: Any) -> Coded:
+    """The different texts of a plain Arrow array and each row's index into them; raises `DataError`
+    if a value is missing."""
     if chunk.null_count:
         raise DataError(MISSING)
-    if not pa.types.is_dictionary(chunk.type):
-        if pa.types.is_string_view(chunk.type):
-            chunk = chunk.cast(pa.large_string())
-        chunk = chunk.dictionary_encode()
-    chunk = _without_null(chunk)
-    return np.array(chunk.dictionary.to_pylist(), dtype=object), chunk.indices.to_numpy()
+    chunk = _without_null(chunk.dictionary_encode())
+    return Coded(np.array(chunk.dictionary.to_pylist(), dtype=object), chunk.indices.to_numpy())
 
 
 def _without_null(chunk: Any) -> Any:
     """A dictionary-encoded column whose dictionary has no null; refuses rows that have it."""
     if not chunk.dictionary.null_count:
         return chunk
-    plain = chunk.dictionary_decode()
-    if plain.null_count:
+    decoded = chunk.dictionary_decode()
+    if decoded.null_count:
         raise DataError(MISSING)
-    return plain.dictionary_encode()
+    return decoded.dictionary_encode()
 
 
-def text_counts(chunk: Any) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-    """(different texts, how many rows have each) of an Arrow array of texts; None if it is already
-    dictionary-encoded. Raises `DataError` if a value is missing."""
-    pa = pyarrow()
+def text_counts(chunk: Any) -> Counted:
+    """How many rows of a plain Arrow array have each text; raises `DataError` if a value is
+    missing."""
+    if pyarrow().types.is_dictionary(chunk.type):
+        return to_dictionary(chunk).counts()
     if chunk.null_count:
         raise DataError(MISSING)
-    if pa.types.is_dictionary(chunk.type):
-        return None
-    if pa.types.is_string_view(chunk.type):
-        chunk = chunk.cast(pa.large_string())
     found = chunk.value_counts()
     names = np.array(found.field("values").to_pylist(), dtype=object)
-    return names, found.field("counts").to_numpy()
-
-
-def _decoded(chunk: Any) -> NDArray[Any]:
-    """The values of a dictionary-encoded column, whose dictionary may contain missing values."""
-    if not len(chunk):
-        return np.zeros(0, object)
-    if arrow_type(chunk.type) == "text":
-        names, codes = to_dictionary(chunk)
-        return np.asarray(names[codes])
-    chunk = _without_null(chunk)
-    return np.asarray(from_objects(chunk.dictionary.to_pylist())[0][chunk.indices.to_numpy()])
+    return Counted(names, found.field("counts").to_numpy())
 
 
 def _records(chunk: Any) -> NDArray[Any]:

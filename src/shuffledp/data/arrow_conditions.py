@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.data.arrays import MISSING, ColumnType
-from shuffledp.data.arrow import arrow_type, pyarrow
+from shuffledp.data.arrow import arrow_type, plain, pyarrow
 from shuffledp.data.columns import FileFormat, arrow_column, check_index, column_of
 from shuffledp.data.conditions import Literal, Meaning, Name, columns_of, parsed
 from shuffledp.data.sources import Source
@@ -21,6 +22,10 @@ from shuffledp.errors import DataError, ParameterError
 Where = str | Callable[[Any], Any]
 """A condition on columns, or a function of the data that returns true or false for each row."""
 NUMBERS: tuple[ColumnType, ...] = ("whole", "real")
+WHOLE_DIGITS = 20
+"""The digits of a whole number of 64 bits, with or without a sign."""
+FIRST_YEAR, LAST_YEAR = 1677, 2262
+"""Those in which nanoseconds of 64 bits since 1970 end."""
 KERNELS = {
     "=": "equal",
     "!=": "not_equal",
@@ -42,7 +47,7 @@ def kept_rows(where: Where, data: object, rows: int, file_format: FileFormat) ->
             "file, or a function as where."
         )
     columns = {
-        name: _plain(arrow_column(data, name, file_format)) for name in columns_of(condition)
+        name: _comparable(arrow_column(data, name, file_format)) for name in columns_of(condition)
     }
     found = _compute().fill_null(_meaning(columns).of(condition), False)
     kept = np.asarray(found, np.bool_)
@@ -65,7 +70,7 @@ def _by_function(where: Callable[[Any], Any], data: object, rows: int) -> NDArra
     check_index(data, said, "where")
     try:
         column = column_of(said)
-        kept = np.concatenate(list(column.batches()))
+        kept = column.values()
     except DataError as error:
         raise (
             DataError("where returned missing values; return true or false for every row.")
@@ -77,17 +82,13 @@ def _by_function(where: Callable[[Any], Any], data: object, rows: int) -> NDArra
     return kept.astype(np.bool_)
 
 
-def _plain(column: Any) -> Any:
-    """An Arrow column with null for NaN, doubles for decimals, and without a dictionary."""
+def _comparable(column: Any) -> Any:
+    """A plain Arrow column with null for NaN, and without a dictionary."""
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
-    if pa.types.is_date64(column.type):
-        column = column.cast(pa.date32())
+        column = plain(column.cast(column.type.value_type))
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
     if pa.types.is_floating(column.type):
         nothing = pa.scalar(None, column.type)
         column = _compute().if_else(_compute().is_nan(column), nothing, column)
@@ -119,19 +120,17 @@ def _with_value(column: Any, one: Any) -> tuple[Any, Any]:
     """A column and a value of the same kind, in types that can be compared."""
     pa = pyarrow()
     holds, kind = arrow_type(column.type), column.type
-    if holds == "whole":
-        column, kind = _whole(column, one)
+    if holds == "whole" and isinstance(one, float):
+        kind = pa.float64()
+        column = column.cast(kind, safe=False)
+    elif holds == "whole":
+        kind = pa.decimal128(WHOLE_DIGITS)
+        column, one = column.cast(kind), Decimal(one)
     elif holds in ("time", "instant"):
         kind = pa.timestamp("us", tz=None if holds == "time" else "UTC")
+        if not FIRST_YEAR < one.year < LAST_YEAR:  # no value of nanoseconds is so far away
+            column = column.cast(kind, safe=False)
     return column, pa.scalar(one, kind)
-
-
-def _whole(column: Any, one: Any) -> tuple[Any, Any]:
-    """A column of whole numbers, and a type that fits both its values and a number."""
-    pa = pyarrow()
-    if isinstance(one, int) and abs(one) < 2**63 and not pa.types.is_uint64(column.type):
-        return column.cast(pa.int64()), pa.int64()
-    return column.cast(pa.float64(), safe=False), pa.float64()
 
 
 def _two_columns(first: Any, second: Any) -> tuple[Any, Any]:
@@ -141,6 +140,8 @@ def _two_columns(first: Any, second: Any) -> tuple[Any, Any]:
     check_kinds(one, other)
     if one != other:
         first, second = (part.cast(pa.float64(), safe=False) for part in (first, second))
+    elif one == "whole":
+        first, second = (part.cast(pa.decimal128(WHOLE_DIGITS)) for part in (first, second))
     elif one == "text":
         first, second = (part.cast(pa.large_string()) for part in (first, second))
     elif one in ("time", "instant"):

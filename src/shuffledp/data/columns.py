@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,21 @@ from shuffledp.data.arrays import (
     MIXED,
     NO_ROWS,
     UNKNOWN_TYPE,
+    Coded,
     ColumnType,
+    Counted,
     as_label,
     from_array,
     from_objects,
 )
-from shuffledp.data.arrow import arrow_type, pyarrow, text_counts, to_dictionary, to_numpy
+from shuffledp.data.arrow import (
+    arrow_type,
+    plain,
+    pyarrow,
+    text_counts,
+    to_dictionary,
+    to_numpy,
+)
 from shuffledp.data.filling import filled_array, filled_objects
 from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
@@ -41,32 +50,6 @@ READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "n
 they also offer an Arrow stream."""
 STEP = 1 << 20
 """How many rows of an array are processed together."""
-BLOCK = 1 << 16
-"""How many rows are counted or coded together: as many as fit in the processor's cache."""
-
-
-class Counted(NamedTuple):
-    """Different values and how many rows have each."""
-
-    names: NDArray[Any]
-    rows: NDArray[np.int64]
-
-
-class Coded(NamedTuple):
-    """Values as indices into a dictionary."""
-
-    names: NDArray[Any]
-    """Different values; some may not occur in any row."""
-    codes: NDArray[Any]
-    """For each row, the index of its value."""
-
-    def counts(self) -> Counted:
-        """The values that occur, and how often."""
-        rows = np.zeros(len(self.names), np.int64)
-        for at in range(0, len(self.codes), BLOCK):  # NumPy converts each block to 64-bit numbers
-            rows += np.bincount(self.codes[at : at + BLOCK], minlength=len(rows))
-        there = np.flatnonzero(rows)
-        return Counted(self.names[there], rows[there])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +60,16 @@ class Column:
     holds: ColumnType
     batches: Callable[[], Iterator[NDArray[Any]]]
     chunks: Callable[[], Iterator[Any]] | None = None
-    """The same as Arrow arrays, in which values may be missing; None if it is not from Arrow."""
+    """The same as plain Arrow arrays, in which values may be missing; None if it is not from
+    Arrow."""
     coded: Callable[[], Iterator[Coded]] | None = None
     """The same with each different value once; None if values are not texts."""
     counted: Callable[[], Iterator[Counted]] | None = None
     """How many rows have each value; None if `coded` is given. A value may occur several times."""
+
+    def values(self) -> NDArray[Any]:
+        """All values in one array."""
+        return np.concatenate(list(self.batches()))
 
     def refuse_missing(self) -> None:
         """Reads all values; raises `DataError` if one is missing."""
@@ -121,10 +109,7 @@ def column_of(
     """The column of a source. Reading its batches raises an error for missing values, which would
     be users without a value."""
     if isinstance(source, str | Path | Source):
-        from shuffledp.data.files import file_column
-
-        found = source if isinstance(source, Source) else Source.of(source)
-        return file_column(found, column, file_format)
+        return _file_column(source, column, file_format)
     file_format.refuse()
     fill = file_format.fill
     if isinstance(source, np.ndarray):
@@ -140,14 +125,18 @@ def column_of(
 def arrow_column(source: object, column: str | None, file_format: FileFormat = AS_IT_IS) -> Any:
     """A column of a data frame or a file as an Arrow array in memory; values may be missing."""
     if isinstance(source, str | Path | Source):
-        from shuffledp.data.files import file_column
-
-        found = source if isinstance(source, Source) else Source.of(source)
-        chunks = file_column(found, column, file_format).chunks
+        chunks = _file_column(source, column, file_format).chunks
         assert chunks is not None
         return pyarrow().chunked_array(list(chunks()))
     file_format.refuse()
-    return _as_arrow(_frame_series(source, column))
+    return plain(_as_arrow(_frame_series(source, column)))
+
+
+def _file_column(source: str | Path | Source, column: str | None, format_: FileFormat) -> Column:
+    from shuffledp.data.files import file_column
+
+    found = source if isinstance(source, Source) else Source.of(source)
+    return file_column(found, column, format_)
 
 
 def settled_source(source: object) -> object:
@@ -166,6 +155,27 @@ def settled_source(source: object) -> object:
         return pa.table(source)
     except (TypeError, pa.ArrowInvalid):
         return pa.chunked_array(source)
+
+
+def collected(source: object, names: Sequence[str]) -> object:
+    """The columns of a lazy frame or a DuckDB relation in memory, if there are several to read;
+    anything else unchanged.
+
+    Evaluated again for each column, the rows of a join or an aggregate may have another order, so
+    that the columns would not belong together.
+    """
+    if len(names) < 2 or isinstance(
+        source, np.ndarray | list | tuple | range | str | Path | Source
+    ):
+        return source
+    require("frames")
+    import narwhals.stable.v2 as nw
+
+    _check_names(source)
+    frame = nw.from_native(cast("Any", source), pass_through=True)
+    if not isinstance(frame, nw.LazyFrame) or not set(names) <= set(frame.collect_schema().names()):
+        return source  # a name that the frame does not have is refused where it is read
+    return frame.select(list(dict.fromkeys(names))).collect()
 
 
 def refuse_name(column: str | None) -> None:
@@ -255,20 +265,19 @@ def _as_series(source: Any) -> Any:
 
 
 def _check_names(source: Any) -> None:
-    """Refuses a frame whose column names are not texts or not all different."""
-    module = type(source).__module__.split(".")[0]
-    found: Any = None
-    if module == "pandas":
-        found = getattr(source, "columns", None)
-    elif module == "pyarrow":
-        found = getattr(source, "column_names", None)
-    names = [] if found is None else list(found)
+    """Refuses a frame whose column names are not texts or not all different; in DuckDB, names
+    differ in more than capital letters."""
+    library = type(source).__module__.split(".")[0]
+    attribute = {"pandas": "columns", "pyarrow": "column_names", "duckdb": "columns"}.get(library)
+    names = list(getattr(source, attribute, ())) if attribute else []
     if not all(isinstance(name, str) for name in names):
         raise ParameterError(
             "Column names must be texts; rename them, for example with "
             "df.columns = df.columns.map(str)."
         )
-    double = next((name for name, times in Counter(names).items() if times > 1), None)
+    keys = [name.casefold() for name in names] if library == "duckdb" else names
+    times = Counter(keys)
+    double = next((name for name, key in zip(names, keys, strict=True) if times[key] > 1), None)
     if double is not None:
         raise ParameterError(f"Two columns are named {double!r}; rename one of them.")
 
@@ -313,7 +322,7 @@ def arrow_parts(
     def each(work: Callable[[Any], T]) -> Callable[[], Iterator[T]]:
         def read() -> Iterator[T]:
             with reading():
-                yield from (work(part) for part in parts() if len(part))
+                yield from (work(plain(part)) for part in parts() if len(part))
 
         return read
 
@@ -321,16 +330,10 @@ def arrow_parts(
         with reading():
             for part in parts():
                 for at in range(0, len(part), STEP):
-                    yield Coded(*to_dictionary(part[at : at + STEP]))
+                    yield to_dictionary(plain(part[at : at + STEP]))
 
     column = Column(rows=rows, holds=holds, batches=each(to_numpy), chunks=each(lambda part: part))
-    return replace(column, coded=coded, counted=each(_counted)) if holds == "text" else column
-
-
-def _counted(chunk: Any) -> Counted:
-    """How many rows of an Arrow array have each text."""
-    found = text_counts(chunk)
-    return Coded(*to_dictionary(chunk)).counts() if found is None else Counted(*found)
+    return replace(column, coded=coded, counted=each(text_counts)) if holds == "text" else column
 
 
 def _as_arrow(series: Any) -> Any:

@@ -12,6 +12,7 @@ whole condition is true. `Meaning` evaluates a condition: on Arrow arrays with t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -88,15 +89,14 @@ class Not:
 
 
 @dataclass(frozen=True)
-class Both:
-    """Two conditions joined by "and" or "or"."""
+class Joined:
+    """Conditions joined by "and" or by "or"."""
 
     word: str
-    first: Condition
-    second: Condition
+    parts: tuple[Condition, ...]
 
 
-Condition = Compared | OneOf | Missing | Not | Both
+Condition = Compared | OneOf | Missing | Not | Joined
 
 
 def parsed(text: str) -> Condition:
@@ -109,8 +109,8 @@ def parsed(text: str) -> Condition:
 def columns_of(condition: Condition) -> list[str]:
     """The columns that a condition names, each once."""
     match condition:
-        case Both(_, first, second):
-            found = columns_of(first) + columns_of(second)
+        case Joined(_, parts):
+            found = [name for part in parts for name in columns_of(part)]
         case Not(part):
             found = columns_of(part)
         case Compared(column, _, Name(other)):
@@ -133,9 +133,8 @@ class Meaning:
     def of(self, condition: Condition) -> Any:
         """True, false or null for each row."""
         match condition:
-            case Both(word, first, second):
-                join = self.both if word == "and" else self.either
-                return join(self.of(first), self.of(second))
+            case Joined(word, parts):
+                return reduce(self.both if word == "and" else self.either, map(self.of, parts))
             case Not(part):
                 return self.opposite(self.of(part))
             case Missing(column):
@@ -198,17 +197,15 @@ class _Parser:
         self.depth += 1
         if self.depth > DEEPEST:
             raise ParameterError(f"where has more than {DEEPEST} levels of parentheses.")
-        found = self.together()
-        while self.next_is("word", "or"):
-            found = Both("or", found, self.together())
+        found = self.joined("or", lambda: self.joined("and", self.negated))
         self.depth -= 1
         return found
 
-    def together(self) -> Condition:
-        found = self.negated()
-        while self.next_is("word", "and"):
-            found = Both("and", found, self.negated())
-        return found
+    def joined(self, word: str, part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self.next_is("word", word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
 
     def negated(self) -> Condition:
         turned = False
@@ -277,4 +274,12 @@ class _Parser:
         sign = -1 if self.next_is("sign", "-") else 1
         if not self.next_is("number"):
             _refuse()
-        return sign * (int(self.last) if self.last.isdecimal() else float(self.last))
+        return sign * _number(self.last)
+
+
+def _number(text: str) -> int | float:
+    """A number as it is written; a float beyond 64 bits."""
+    number = float(text)
+    if number == math.inf:
+        raise ParameterError("where has a number that is too large; write a smaller one.")
+    return int(text) if text.isdecimal() and number < 2**64 else number

@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from shuffledp.data.arrays import ColumnType
-from shuffledp.data.arrow import arrow_type, pyarrow
+from shuffledp.data.arrow import arrow_type, plain, pyarrow
 from shuffledp.data.columns import Column, FileFormat, arrow_parts, known_column
 from shuffledp.data.filling import filled_chunk
 from shuffledp.data.headers import (
@@ -85,7 +86,7 @@ def _column(
     """The column of Arrow arrays that are read from a file."""
 
     def filled() -> Iterator[Any]:
-        return (filled_chunk(part, fill) for part in parts())
+        return (filled_chunk(plain(part), fill) for part in parts())
 
     return arrow_parts(rows, holds, parts if fill is None else filled, lambda: _reading(source))
 
@@ -101,7 +102,7 @@ def _parquet(source: Source, column: str | None, fill: object) -> Column:
         # no pre-buffering, which would load the whole column of a large file
         with source.open() as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
-                yield batch.column(0)
+                yield batch.column(name)  # a name with a point also reads a field of a structure
 
     holds = arrow_type(schema.field(name).type)
     return _column(source, parts, rows, holds, fill)
@@ -146,22 +147,20 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
         found, point = header.types[place], header.points[place]
         if found in (pa.binary(), pa.large_binary()):
             raise DataError(_not_utf8(source))
-        tried = [pa.string()] if file_format.as_text else [found, pa.float64(), pa.string()]
-        if not pa.types.is_integer(found) and not file_format.as_text:
-            tried.remove(pa.float64())
+        numbers = [pa.int64(), pa.uint64(), pa.float64()]
+        tried = [*(numbers if found in numbers else [found]), pa.string()]
         only = len(header.names) == 1
-        if found == pa.float64() and point == "." and "," in header.points:
-            _refuse_thousands(
-                _csv_reader(source, file_format, name, pa.string(), point, only=only)()
-            )
-        for arrow in tried:  # later lines may contain what the first ones do not
-            parts = _csv_reader(source, file_format, name, arrow, point, only=only)
+        reader = partial(_csv_reader, source, file_format, name, point=point, only=only)
+        for arrow in tried[-1:] if file_format.as_text else tried:
+            parts = reader(arrow)  # later lines may contain what the first ones do not
             try:
                 rows = sum(len(part) for part in parts())
                 break
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
+        if arrow == pa.float64() and point == "." and "," in header.points:
+            _refuse_thousands(reader(pa.string())())
     types = [*header.types[:place], arrow, *header.types[place + 1 :]]
     like_values = map(looks_like_value, header.names, map(arrow_type, types))
     known = any(isinstance(one, str) and one == name for one in file_format.known)
@@ -245,7 +244,7 @@ def _first_lines(
 
 
 def _csv_reader(
-    source: Source, file_format: FileFormat, name: str, arrow: Any, point: str, *, only: bool
+    source: Source, file_format: FileFormat, name: str, arrow: Any, *, point: str, only: bool
 ) -> Callable[[], Iterator[Any]]:
     import pyarrow.csv as pc
 

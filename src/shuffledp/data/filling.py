@@ -23,7 +23,7 @@ def is_missing(value: object) -> bool:
     """Whether a Python object means a missing value: None, NaN, NA or NaT."""
     if type(value).__name__ in MISSING_TYPES:
         return True
-    if isinstance(value, float | Decimal):
+    if isinstance(value, float | np.floating | Decimal):
         return math.isnan(value)
     return isinstance(value, np.datetime64) and bool(np.isnat(value))
 
@@ -44,7 +44,7 @@ def filled_array(array: NDArray[Any], fill: object) -> Any:
 
 
 def filled_chunk(chunk: Any, fill: object) -> Any:
-    """An Arrow array with `fill` for every null and NaN."""
+    """A plain Arrow array with `fill` for every null and NaN."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -144,12 +144,12 @@ class Source:
 
     def stream(self) -> Any:
         """The file from its beginning, decompressed."""
+        packing = "gzip" if self.name.endswith(".gz") else None
         if self.content is not None:
             opened = self.open()
-            packed = self.name.endswith(".gz")
-            return pyarrow().CompressedInputStream(opened, "gzip") if packed else opened
+            return pyarrow().CompressedInputStream(opened, packing) if packing else opened
         with reaching(self.shown):
-            return self._wait(lambda: self.system.open_input_stream(self.inside))
+            return self._wait(lambda: self.system.open_input_stream(self.inside, packing))
 
     def _wait(self, call: Callable[[], T]) -> T:
         """What a call of the file system returns; for an object store, within the time limit."""

@@ -117,9 +117,8 @@ def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: boo
         return values
     if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
         return values
-    if whole_numbers and values.dtype.kind in "u":  # may be too large for a signed number
-        most = min(int(high), int(np.iinfo(values.dtype).max))
-        return np.asarray(np.minimum(values, values.dtype.type(most)), np.int64)
-    if whole_numbers and values.dtype.kind in "bi":
+    if whole_numbers and values.dtype.kind in "biu":
+        if values.dtype == np.uint64:  # may be too large for a signed number
+            values = np.minimum(values, np.uint64(np.iinfo(np.int64).max))
         return np.clip(values.astype(np.int64), int(low), int(high))
     return np.clip(values.astype(np.float64), *outermost_floats(low, high))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.data.columns import settled_source
+from shuffledp.data.columns import collected, settled_source
 from shuffledp.engines import groups as groups_here
 from shuffledp.engines import local
 from shuffledp.queries.base import Query
@@ -23,12 +23,15 @@ def answer(query: Query[Any], data: object) -> Any:
     data = settled_source(data)
     query = query.as_asked()
     groups = query.user_groups()
+    cluster = on_spark(data)
+    if not cluster:
+        data = collected(data, local.columns_read(query, groups))
     if groups is not None:
         assert isinstance(query, GroupableQuery)
         if groups.public:
             return _public_groups(query, data, groups)
         query = ByGroupQuery.of(query, groups)
-    if on_spark(data):
+    if cluster:
         from shuffledp.engines.spark import executor
 
         return executor.run(query, data)

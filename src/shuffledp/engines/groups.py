@@ -30,7 +30,7 @@ def answer(query: GroupableQuery, data: object, groups: Groups) -> GroupsResult:
         column, query = filtered_for_groups(query, data, column)
     labels = labels_of(groups, data, query, column.rows)
     with local.missing_first(column):
-        values = np.concatenate(list(column.batches()))
+        values = column.values()
     names = public_labels([_plain(label) for label in np.unique(labels)], groups)
     columns = (in_steps(values[labels == label], column.holds) for label in names)
     drawn = [local.drawn(query, one, one.rows) for one in columns]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
@@ -11,10 +11,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.data.arrays import MISSING, ColumnType, Values, array_type
+from shuffledp.data.arrays import BLOCK, MISSING, ColumnType, Counted, Values, array_type
 from shuffledp.data.arrow_conditions import kept_rows
 from shuffledp.data.columns import (
-    BLOCK,
     Column,
     FileFormat,
     arrow_column,
@@ -22,6 +21,7 @@ from shuffledp.data.columns import (
     column_of,
     in_steps,
 )
+from shuffledp.data.conditions import columns_of, parsed
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
 from shuffledp.engines.rows_per_user import (
@@ -34,14 +34,14 @@ from shuffledp.engines.rows_per_user import (
     summed,
 )
 from shuffledp.errors import DataError, InputError, ParameterError, ShortBatchError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.memory import check_memory
 from shuffledp.plans.plan import Plan
-from shuffledp.protocols.base import Progress, Protocol
+from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
-from shuffledp.queries.by_group.groups import group_column
+from shuffledp.queries.by_group.groups import Groups, group_column
 from shuffledp.queries.options import TARGETS
 from shuffledp.release.publish import LESS, Drawn, publish
 
@@ -112,8 +112,7 @@ def kept_column(query: Query[R], data: object) -> tuple[Column, Query[R]]:
         plain = isinstance(data, np.ndarray | list | tuple)
         if str(error) != MISSING or query.columns_together or plain:
             raise
-    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
-    series = arrow_column(data, query.column, replace(file_format, as_text=query.reads_texts))
+    series = arrow_column(data, query.column, format_of(query, as_text=query.reads_texts))
     kept = kept_of(query, data, len(series))
     some_row = series.drop_null().slice(0, 1)  # if nobody is kept, any value stands for all rows
     if not len(some_row):
@@ -121,7 +120,7 @@ def kept_column(query: Query[R], data: object) -> tuple[Column, Query[R]]:
     column = column_of(series.filter(kept) if kept.any() else some_row)
     query.check_column(column.holds)
     query = query.of_column(column.holds)
-    some = np.concatenate(list(prepared(query, column, query.prepare)))
+    some = np.concatenate(list(prepared(query, column)))
     values = some[np.maximum(np.cumsum(kept) - 1, 0)]  # excluded rows: the value of a kept one
     return _of_kept(query, values, kept)
 
@@ -129,7 +128,7 @@ def kept_column(query: Query[R], data: object) -> tuple[Column, Query[R]]:
 def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Query[R]]:
     """The column in which rows that `where` excludes do not affect the answer, and its query."""
     with missing_first(column):
-        values = np.concatenate(list(prepared(query, column, query.prepare)))
+        values = np.concatenate(list(prepared(query, column)))
         return _of_kept(query, values, kept_of(query, data, column.rows))
 
 
@@ -142,16 +141,14 @@ def _of_kept(query: Query[R], values: Values, kept: NDArray[np.bool_]) -> tuple[
 def kept_of(query: Query[R], data: object, rows: int) -> NDArray[np.bool_]:
     """Which rows `where` keeps."""
     assert query.where is not None
-    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
-    return kept_rows(query.where, data, rows, file_format)
+    return kept_rows(query.where, data, rows, format_of(query))
 
 
 def _ids(data: object, query: Query[R]) -> Column:
     """The column that says which user each row belongs to."""
-    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
     try:
         if isinstance(query.user, str):
-            return column_of(data, query.user, file_format)
+            return column_of(data, query.user, format_of(query))
         check_index(data, query.user, "user")
         if query.grouped is not None:
             check_index(query.grouped.by, query.user, "user", "by")
@@ -167,9 +164,9 @@ def rows_of_users(
     check_ids(ids.holds)
     if ids.rows != column.rows:
         raise DataError("There must be exactly one user id for every row.")
-    values = np.concatenate(list(column.batches()))
+    values = column.values()
     try:
-        names = np.concatenate(list(ids.batches()))
+        names = ids.values()
     except DataError:
         raise DataError(MISSING_IDS) from None
     users = numbered(names)
@@ -199,7 +196,8 @@ def run_baseline(query: Query[R], data: object) -> R:
     )
     column = read_column(query, data)
     with missing_first(column):
-        values = np.concatenate(list(prepared(query, column, asked.prepare)))
+        batches = (as_compared(query, column, values) for values in column.batches())
+        values = np.concatenate([asked.prepare(values) for values in batches])
     result = baselines.run(
         asked.query,
         str(query.protocol),
@@ -215,15 +213,26 @@ def run_baseline(query: Query[R], data: object) -> R:
     return query.finish(cast("R", result))  # a baseline's result has the query's result type
 
 
+def format_of(query: Query[R], **more: Any) -> FileFormat:
+    """How to read a text file for a query."""
+    return FileFormat(encoding=query.encoding, delimiter=query.delimiter, **more)
+
+
+def columns_read(query: Query[R], groups: Groups | None) -> list[str]:
+    """The names of the columns that are read for a query, one for each time that it is read."""
+    names = [query.column, *query.columns_together, query.user, groups and groups.by]
+    names += columns_of(parsed(query.where)) if isinstance(query.where, str) else []
+    return [name for name in names if isinstance(name, str)]
+
+
 def read_column(query: Query[R], data: object) -> Column:
     """The column of the query; refuses one that the query cannot answer."""
     if query.grouped is not None:
         return _pairs(query, data)
     if query.columns_together:
         return _combinations(query, data)
-    file_format = FileFormat(
-        encoding=query.encoding,
-        delimiter=query.delimiter,
+    file_format = format_of(
+        query,
         as_text=query.reads_texts,
         fill=fill_of(query),
         known=(query.compared_with, *(one for labels in query.label_lists for one in labels)),
@@ -238,18 +247,15 @@ def _combinations(query: Query[R], data: object) -> Column:
     """The columns of the query combined into one column of whole numbers."""
     columns = []
     for number, name in enumerate(query.columns_together):
-        file_format = FileFormat(
-            encoding=query.encoding,
-            delimiter=query.delimiter,
+        file_format = format_of(
+            query,
             as_text=query.reads_text_in(number),
             fill=fill_of(query),
             known=query.label_lists[number],
         )
         columns.append(column_of(data, name, file_format))
     query.check_columns([column.holds for column in columns])
-    return in_steps(
-        query.codes([np.concatenate(list(column.batches())) for column in columns]), "whole"
-    )
+    return in_steps(query.codes([column.values() for column in columns]), "whole")
 
 
 def _pairs(query: Query[R], data: object) -> Column:
@@ -262,7 +268,7 @@ def _pairs(query: Query[R], data: object) -> Column:
 
     def batches() -> Iterator[Values]:
         with missing_first(column):
-            values = in_blocks(prepared(asked, column, asked.prepare))
+            values = in_blocks(prepared(asked, column))
             labels = repeat(None) if numbers is None else in_blocks(numbers())
             chosen = repeat(None) if kept is None else in_blocks([kept])
             for of_block, own, held in zip(labels, values, chosen, strict=False):
@@ -310,92 +316,83 @@ def missing_first(column: Column) -> Iterator[None]:
         raise
 
 
-def prepared(
-    query: Query[R], column: Column, prepare: Callable[[Values], Values]
-) -> Iterator[Values]:
-    """The column's values batch by batch, compared if the query does so, and prepared."""
+def as_compared(query: Query[R], column: Column, values: Values) -> Values:
+    """Values of the column, compared with a value if the query does so."""
     wanted = query.compared_with
-    for values in column.batches():
-        yield prepare(values if wanted is None else compared(values, wanted, column.holds))
+    return values if wanted is None else compared(values, wanted, column.holds)
+
+
+def prepared(query: Query[R], column: Column) -> Iterator[Values]:
+    """The column's values batch by batch, compared if the query does so, and prepared."""
+    return (query.prepare(as_compared(query, column, values)) for values in column.batches())
 
 
 def batch_of(plan: Plan[R], query: Query[R], column: Column) -> Report:
     """All users' reports, added up batch by batch; only tallies or sums are kept."""
-    entropy, progress = query.entropy, query.progress
+    entropy = query.entropy
     if not query.per_user:
-        tally = tallied(plan.protocol, query, column, entropy, progress)
-        return plan.protocol.aggregate_tally(tally, entropy)
+        return plan.protocol.aggregate_tally(tallied(plan.protocol, query, column), entropy)
     with missing_first(column):
-        batches = prepared(query, column, query.prepare)
-        reports = (plan.randomize_all(values, entropy, progress) for values in batches)
+        batches = prepared(query, column)
+        reports = (plan.randomize_all(values, entropy, query.progress) for values in batches)
         return sum(reports, start=next(reports))
 
 
-def tallied(
-    protocol: Protocol[R],
-    query: Query[R],
-    column: Column,
-    entropy: Entropy = SYSTEM,
-    progress: Progress | None = None,
-) -> NDArray[np.int64]:
+def tallied(protocol: Protocol[R], query: Query[R], column: Column) -> NDArray[np.int64]:
     """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
     if column.counted is not None and protocol.encodes_alike:
         by_value = protocol.tally(np.zeros(0, np.int64))
         with missing_first(column):
-            for values, rows in _counted_parts(query, column, progress):
+            for values, rows in _counted_texts(query, column):
                 np.add.at(by_value, protocol.encode(values), rows)
         return by_value
     if protocol.encodes_counted and (column.counted is not None or column.holds == "whole"):
-        return protocol.tally_of_counted(*_counted(query, column, progress), entropy)
+        with missing_first(column):
+            counted = (_numbers if column.counted is None else _texts)(query, column)
+        return protocol.tally_of_counted(*counted, query.entropy)
     tally: NDArray[np.int64] | None = None
     with missing_first(column):
-        for values in prepared(query, column, query.prepare):
-            part = protocol.tally_of(values, entropy)
+        for values in prepared(query, column):
+            part = protocol.tally_of(values, query.entropy)
             tally = part if tally is None else tally + part
-            if progress is not None:
-                progress(len(values))
+            _advance(query, len(values))
     assert tally is not None
     return tally
 
 
-def _counted_parts(
-    query: Query[R], column: Column, progress: Progress | None
-) -> Iterator[tuple[Values, NDArray[np.int64]]]:
-    """Different values, compared if the query does so, and prepared, and how many rows have each;
-    a value may occur again in a later part."""
+def _advance(query: Query[R], rows: int) -> None:
+    """Tells the caller that more rows were read."""
+    if query.progress is not None:
+        query.progress(rows)
+
+
+def _counted_texts(query: Query[R], column: Column) -> Iterator[Counted]:
+    """Different texts, compared if the query does so, and prepared, and how many rows have each; a
+    text may occur again in a later part."""
     assert column.counted is not None
-    wanted = query.compared_with
     for names, rows in column.counted():
-        yield (
-            query.prepare(names if wanted is None else compared(names, wanted, column.holds)),
-            rows,
-        )
-        if progress is not None:
-            progress(int(rows.sum()))
+        yield Counted(query.prepare(as_compared(query, column, names)), rows)
+        _advance(query, int(rows.sum()))
 
 
-def _counted(
-    query: Query[R], column: Column, progress: Progress | None
-) -> tuple[Values, NDArray[np.int64]]:
-    """The column's different values, and how many rows have each."""
-    known: dict[Any, int] = {}
-    rows = np.zeros(0, np.int64)
-    with missing_first(column):
-        if column.counted is None:
-            parts = []
-            for batch in prepared(query, column, query.prepare):
-                parts.append(np.unique(batch, return_counts=True))
-                if progress is not None:
-                    progress(len(batch))
-            seen, counts = (np.concatenate(some) for some in zip(*parts, strict=True))
-            values, places = np.unique(seen, return_inverse=True)
-            return values, np.bincount(places, counts).astype(np.int64)
-        texts = list(_counted_parts(query, column, progress))
-    if len(texts) == 1:
-        return texts[0]
-    for names, counts in texts:
-        found = (known.setdefault(name, len(known)) for name in names.tolist())
-        places = np.fromiter(found, np.int64, len(names))
-        rows = np.concatenate([rows, np.zeros(len(known) - len(rows), np.int64)])
-        np.add.at(rows, places, counts)
-    return np.array(list(known), object), rows
+def _numbers(query: Query[R], column: Column) -> Counted:
+    """The different numbers of the column, and how many rows have each."""
+    parts = []
+    for batch in prepared(query, column):
+        parts.append(np.unique(batch, return_counts=True))
+        _advance(query, len(batch))
+    seen, counts = (np.concatenate(some) for some in zip(*parts, strict=True))
+    values, places = np.unique(seen, return_inverse=True)
+    return Counted(values, np.bincount(places, counts).astype(np.int64))
+
+
+def _texts(query: Query[R], column: Column) -> Counted:
+    """The different texts of the column, and how many rows have each."""
+    parts = list(_counted_texts(query, column))
+    if len(parts) == 1:
+        return parts[0]
+    known: dict[str, int] = {}
+    for names, rows in parts:
+        for name, count in zip(names.tolist(), rows.tolist(), strict=True):
+            known[name] = known.get(name, 0) + count
+    return Counted(np.array(list(known), object), np.array(list(known.values()), np.int64))

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.data.columns import settled_source
+from shuffledp.data.columns import collected, settled_source
 from shuffledp.engines.local import missing_first, prepared, read_column
 from shuffledp.errors import ParameterError, ShortBatchError
 from shuffledp.plans.plan import Plan
@@ -44,14 +44,15 @@ class Rehearsal(Generic[R]):
         query.refuse(("where",), "a rehearsal always uses all rows.")
         if query.user_groups() is not None:
             raise ParameterError("A rehearsal treats all users together; leave by out.")
-        column = read_column(query, settled_source(data))
+        data = collected(settled_source(data), query.columns_together)
+        column = read_column(query, data)
         query = self._query = query.of_column(column.holds)
         self.users = column.rows
         self.plan = query.plan(column.rows) if plan is None else plan
         if column.rows < self.plan.users:
             raise ShortBatchError(column.rows, self.plan.users)
         with missing_first(column):
-            self._values = np.concatenate(list(prepared(query, column, query.prepare)))
+            self._values = np.concatenate(list(prepared(query, column)))
             self.plan.protocol.encode(self._values)  # refuses values that do not fit
         self.noise_shares = noise_shares
         self.truth = np.array(query.truth(self._values))

@@ -100,15 +100,18 @@ def summed(users: Values, values: Values) -> Values:
     begins = np.flatnonzero(np.diff(users[places], prepend=-1))
     ordered = values[places]
     if ordered.dtype.kind in "biu":
-        _check_sums(ordered, np.diff(np.append(begins, len(ordered))))
+        largest = max(abs(int(values.min())), abs(int(values.max())))
+        check_sums(largest, int(np.diff(np.append(begins, len(ordered))).max()))
         ordered = ordered.astype(np.int64)
+    else:  # single precision would lose what is small
+        ordered = ordered.astype(np.float64)
     return np.asarray(np.add.reduceat(ordered, begins))
 
 
-def _check_sums(values: Values, rows: NDArray[np.int64]) -> None:
-    """Refuses whole numbers whose sum may have more than 64 bits."""
-    largest = max(abs(int(values.min())), abs(int(values.max())))
-    if largest * int(rows.max()) > LARGEST_SUM:
+def check_sums(largest: float, rows: int) -> None:
+    """Refuses whole numbers of at most this size if as many of them may add up to more than 64
+    bits."""
+    if largest * rows > LARGEST_SUM:
         raise DataError(
             "A user's whole numbers add up to more than 64 bits; use smaller ones, or make them "
             "real numbers."

@@ -81,6 +81,14 @@ def test_whole_numbers_as_groups_users_and_row_by_row(rows: Any) -> None:
     assert near(sums, [4_500, 6_500, 8_500])
 
 
+def test_a_column_of_groups_with_a_point_in_its_name_is_no_field(rows: Any) -> None:
+    named = rows.selectExpr(
+        "bikes", "named_struct('name', 'else') as place", "place as `place.name`"
+    )
+    asked: dict[str, Any] = {"column": "bikes", "epsilon": 8, "by": "place.name"}
+    assert cluster.count(named, groups_public=True, **asked).labels == tuple(GROUPS)
+
+
 def test_bad_declarations_get_one_sentence(rows: Any) -> None:
     gaps = rows.selectExpr("if(number = 1, null, place) as place", "bikes")
     asked: dict[str, Any] = {"column": "bikes", "epsilon": 1, "by": "place"}

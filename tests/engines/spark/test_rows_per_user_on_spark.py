@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from chi2 import p_value
 from shuffledp import CrosstabResult, SeededEntropy
 from shuffledp import spark as cluster
 from shuffledp.engines.rows_per_user import RowsPerUser
-from shuffledp.engines.spark.rows_per_user import of_users, with_users
+from shuffledp.engines.spark.columns import values_of
+from shuffledp.engines.spark.rows_per_user import of_users
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 
 ONE = RowsPerUser(user="id", rows=1)
@@ -30,7 +32,7 @@ def numbers(frame: Any) -> list[int]:
 
 
 def test_the_choice_is_uniform_and_the_same_however_the_rows_lie(rows: Any) -> None:
-    pairs = with_users(rows, "number", "id")
+    pairs = values_of(rows, "number", others={"user": "id"})
     found = [
         sorted(numbers(of_users(pairs.repartition(parts), ONE, SeededEntropy(1))))
         for parts in (1, 5)
@@ -39,7 +41,7 @@ def test_the_choice_is_uniform_and_the_same_however_the_rows_lie(rows: Any) -> N
     assert p_value(np.array(found[0]), [0.1] * 10) > 1e-4
     other = sorted(numbers(of_users(pairs, ONE, SeededEntropy(2))))
     assert other != found[0]  # another key makes another choice
-    bits = numbers(of_users(with_users(rows, "bit", "id"), ONE, SeededEntropy(1)))
+    bits = numbers(of_users(values_of(rows, "bit", others={"user": "id"}), ONE, SeededEntropy(1)))
     assert p_value(np.array(bits), [0.9, 0.1]) > 1e-4  # equal rows are told apart
     assert p_value(np.array(bits), [0.5, 0.5]) < 1e-9
 
@@ -57,6 +59,39 @@ def test_queries_per_person(rows: Any) -> None:
     )
     assert (sums.users, sums.rows_kept) == (2_000, None)
     assert abs(sums.value - 2_000 * 20) < 30 * sums.rmse
+
+
+@pytest.fixture
+def old_rules(spark: Any) -> Iterator[None]:
+    """A session of the user, in which numbers that are too large are cut without an error."""
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    yield
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+
+
+@pytest.mark.usefixtures("old_rules")
+def test_large_numbers_are_not_cut(spark: Any) -> None:
+    frame = spark.range(3_000).selectExpr(
+        "cast(if(id % 3 = 0, null, 44) as tinyint) as small", "1L << 62 as large", "id % 3 as id"
+    )
+    asked: dict[str, Any] = {"by": ["small"], "domains": {"small": [44, 300]}, "missing": 300}
+    found = cluster.histogram(frame, epsilon=8, **asked)
+    assert np.allclose(found.values, [2_000, 1_000], atol=30 * found.rmse)
+    with pytest.raises(DataError, match="add up to more than 64 bits"):
+        cluster.integer_sum(frame, column="large", largest=9, epsilon=8, user="id")
+
+
+def test_ids_are_checked_in_every_kind_of_query(rows: Any) -> None:
+    odd = rows.selectExpr("*", "cast(number as double) as share", "'a' as place")
+    asked: dict[str, Any] = {"column": "bit", "epsilon": 8, "user": "share", "rows_per_user": 1}
+    for more in ({}, {"where": "number > 3"}, {"by": "place", "groups": ["a", "b"]}):
+        with pytest.raises(DataError, match="ids of users must be"):
+            cluster.count(odd, **asked, **more)
+    domains: dict[str, Any] = {"place": ["a", "b"]}
+    with pytest.raises(DataError, match="ids of users must be"):
+        cluster.histogram(
+            odd, epsilon=8, by=["place"], domains=domains, user="share", rows_per_user=1
+        )
 
 
 def test_missing_values_and_bad_declarations(rows: Any) -> None:

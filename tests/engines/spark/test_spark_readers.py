@@ -13,7 +13,7 @@ from readers import QUERIES, as_sources, outcome
 
 import shuffledp
 from shuffledp import spark as cluster
-from shuffledp.data.columns import column_of
+from shuffledp.data.columns import FileFormat, column_of
 from shuffledp.engines.spark import columns, executor
 from shuffledp.errors import DataError, ParameterError, ShuffleDPError
 from shuffledp.queries.base import Query
@@ -156,6 +156,22 @@ def test_csv_columns_of_unclear_type_are_refused(spark: Any, tmp_path: Path, kin
     table = columns.read(spark, csv_file(tmp_path, UNCLEAR[kind]))
     with pytest.raises(DataError, match="use Parquet"):
         columns.values_of(table, "value")
+
+
+def test_csv_numbers_that_spark_would_change_are_refused(spark: Any, tmp_path: Path) -> None:
+    path = csv_file(tmp_path, ["1", "9223372036854775809"])
+    assert column_of(path, "value").holds == "whole"
+    with pytest.raises(DataError, match="64 bits without a sign"):
+        columns.values_of(columns.read(spark, path), "value")
+    table = tmp_path / "thousands.csv"
+    table.write_text("value;other\n1.234;0,5\n1.500;2,5\n")
+    with pytest.raises(DataError, match=r"numbers such as 1\.234"):
+        column_of(table, "value", FileFormat(delimiter=";"))
+    with pytest.raises(DataError, match=r"numbers such as 1\.234"):
+        columns.values_of(columns.read(spark, str(table), delimiter=";"), "value")
+    table.write_text("value;other\n1.234;0.5\n1.500;2.5\n")
+    values = columns.values_of(columns.read(spark, str(table), delimiter=";"), "value")
+    assert [row.value for row in values.collect()] == [1.234, 1.5]
 
 
 def test_csv_lines_that_spark_would_pass_over_are_refused(spark: Any, tmp_path: Path) -> None:

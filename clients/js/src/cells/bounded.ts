@@ -1,6 +1,6 @@
 /** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
  * (docs/mathematics.md, "The bounded cell"). */
-import { fail, notPrivate } from "../errors.js";
+import { bad, notPrivate } from "../errors.js";
 import {
   add,
   gcd,
@@ -12,7 +12,7 @@ import {
   ZERO,
   type Rational,
 } from "../numbers/rational.js";
-import { CutNoise, draw, finite, zeroWith, type Law, type Words } from "../numbers/sampling.js";
+import { CutNoise, draw, finite, zeroWith } from "../numbers/sampling.js";
 import { choice, exactly, list, record, whole } from "../schema.js";
 import {
   EPSILON,
@@ -47,96 +47,86 @@ const BOUNDED = record({
   down: DIRECTION,
 });
 
-export class BoundedCell implements IndependentCell {
-  readonly kind = "bounded";
-  readonly absentValue = 0;
-  readonly users: number;
-  readonly largest: number;
+export interface BoundedCell extends IndependentCell {
   readonly up: Direction;
   readonly down: Direction;
-  readonly upLoss: Rational;
-  readonly mostMessages: number;
-  readonly leastMessages = 0;
-  readonly messageLaws = needsExactPadding("bounded");
-  readonly proofSteps: number;
-  private readonly base: number;
-  private readonly mute: Law;
-  /** The branches of a muted user with the value 0, and with a larger one. */
-  private readonly jumps: readonly [Law, Law];
-  /** The odds of all branches for both, as whole numbers, where sending the value has `scale`. */
-  readonly weights: readonly [readonly bigint[], readonly bigint[]];
-  readonly scale: bigint;
-  readonly noise: {
-    readonly up: CutNoise;
-    readonly upMuted: CutNoise;
-    readonly down: CutNoise;
-    readonly downMuted: CutNoise;
+  /** What is drawn in each direction, also by muted users. */
+  readonly noise: Readonly<Record<"up" | "upMuted" | "down" | "downMuted", CutNoise>>;
+  /** The last two are for cells that are made of one like this: their most messages, and the rule
+   * upwards. */
+  agrees(proof: StatedProof, most?: number, upwards?: readonly string[]): boolean;
+}
+
+function cellOf({ users, largest, up, down }: ReturnType<typeof BOUNDED>): BoundedCell {
+  const base = down.cut + down.muted_cut;
+  const mostMessages = up.cut + up.muted_cut + base + largest;
+  const law = ({ decay }: Direction, cut: number) => new CutNoise([1n, BigInt(users)], decay, cut);
+  const noise = {
+    up: law(up, up.cut),
+    upMuted: law(up, up.muted_cut),
+    down: law(down, down.cut),
+    downMuted: law(down, down.muted_cut),
   };
+  const zero = [...up.odds, ...reduced(down)];
+  const above = [...reduced(up), ...down.odds];
+  const scale = commonDenominator([...zero, ...above]);
+  // the branches of a muted user with the value 0, and with a larger one
+  const jumps = [zero, above].map((odds) => finite(odds.map(([n, d]) => (n * scale) / d)));
+  const mute = zeroWith(over(ONE, zero.reduce(add, ONE))); // 0: the user sends the value
+  const sides = { up, down };
+  return {
+    kind: "bounded",
+    absentValue: 0,
+    users,
+    largest,
+    up,
+    down,
+    upLoss: up.epsilon,
+    mostMessages,
+    leastMessages: 0,
+    messageLaws: needsExactPadding("bounded"),
+    proofSteps: steps(up) + steps(down),
+    noise,
 
-  constructor({ users, largest, up, down }: ReturnType<typeof BOUNDED>) {
-    this.users = users;
-    this.largest = largest;
-    this.up = up;
-    this.down = down;
-    this.upLoss = up.epsilon;
-    this.base = down.cut + down.muted_cut;
-    this.mostMessages = up.cut + up.muted_cut + this.base + largest;
-    this.proofSteps = steps(up) + steps(down);
-    const law = ({ decay }: Direction, cut: number) =>
-      new CutNoise([1n, BigInt(users)], decay, cut);
-    this.noise = {
-      up: law(up, up.cut),
-      upMuted: law(up, up.muted_cut),
-      down: law(down, down.cut),
-      downMuted: law(down, down.muted_cut),
-    };
-    const zero = [...up.odds, ...reduced(down)];
-    const above = [...reduced(up), ...down.odds];
-    this.scale = commonDenominator([...zero, ...above]);
-    const whole = (odds: readonly Rational[]) => odds.map(([n, d]) => (n * this.scale) / d);
-    this.weights = [whole(zero), whole(above)];
-    this.jumps = [finite(this.weights[0]), finite(this.weights[1])];
-    this.mute = zeroWith(over(ONE, zero.reduce(add, ONE))); // 0: the user sends the value
-  }
+    prove(most, mostDown) {
+      for (const [{ ratio = ONE }, { decay }] of [
+        [up, down],
+        [down, up],
+      ] as const)
+        if (!holds("ratio", decay, ratio))
+          notPrivate("a direction's ratio is below the other one's decay");
+      if (!same(lostOdds(up), lostOdds(down)))
+        notPrivate("users with one value are muted more often than others");
+      proveDirection(up, { users, largest }, most);
+      proveDirection(down, { users, largest }, mostDown);
+    },
 
-  prove(up: Rational, down: Rational): void {
-    for (const [{ ratio = ONE }, { decay }] of [
-      [this.up, this.down],
-      [this.down, this.up],
-    ] as const)
-      if (!holds("ratio", decay, ratio))
-        notPrivate("a direction's ratio is below the other one's decay");
-    if (!same(lostOdds(this.up), lostOdds(this.down)))
-      notPrivate("users with one value are muted more often than others");
-    proveDirection(this.up, this, up);
-    proveDirection(this.down, this, down);
-  }
+    agrees(proof, most = mostMessages, upwards?) {
+      const rule = (side: "up" | "down", rules?: readonly string[]): boolean => {
+        const { cut, muted_cut } = sides[side];
+        rules ??= cut === muted_cut ? ["equal cuts"] : ["closed form", "per index"];
+        return rules.includes(proof[side]?.rule as string);
+      };
+      return proof.most_messages === most && rule("up", upwards) && rule("down");
+    },
 
-  agrees(proof: StatedProof): boolean {
-    const rule = (side: "up" | "down"): boolean =>
-      (this[side].cut === this[side].muted_cut
-        ? ["equal cuts"]
-        : ["closed form", "per index"]
-      ).includes(proof[side]?.rule as string);
-    return proof.most_messages === this.mostMessages && rule("up") && rule("down");
-  }
-
-  randomize(value: number, words: Words): readonly [number, number] {
-    let { up, down } = this.noise;
-    let v = value;
-    if (draw(this.mute, words)) {
-      const branch = draw(this.jumps[value ? 1 : 0], words);
-      if (branch < this.largest) {
-        v = this.up.cut + branch + 1;
-        up = this.noise.upMuted; // muted upwards: its noise upwards is cut shorter
-      } else {
-        v = 2 * this.largest - this.down.cut - branch - 1; // D − z_d − y, y = branch − D + 1
-        down = this.noise.downMuted;
+    randomize(value, words) {
+      let { up: more, down: less } = noise;
+      let v = value;
+      if (draw(mute, words)) {
+        const branch = draw(jumps[value ? 1 : 0]!, words);
+        if (branch < largest) {
+          v = up.cut + branch + 1;
+          more = noise.upMuted; // muted upwards: its noise upwards is cut shorter
+        } else {
+          v = 2 * largest - down.cut - branch - 1; // D − z_d − y, y = branch − D + 1
+          less = noise.downMuted;
+        }
       }
-    }
-    const plus = draw(up, words);
-    return [this.base + v + plus - draw(down, words), 0];
-  }
+      const plus = draw(more, words);
+      return [base + v + plus - draw(less, words), 0];
+    },
+  };
 }
 
 /** The odds of users whose value cannot change in this direction. */
@@ -157,9 +147,9 @@ function commonDenominator(odds: readonly Rational[]): bigint {
   return found;
 }
 
-export const boundedCell: CellKind = {
+export const boundedCell = {
   kind: "bounded",
-  read(data, name) {
+  read(data: unknown, name: string): BoundedCell {
     const cell = BOUNDED(data, name);
     for (const { decay, cut, muted_cut, odds, ratio } of [cell.up, cell.down])
       if (
@@ -171,10 +161,9 @@ export const boundedCell: CellKind = {
         odds.some(([n]) => n === 0n) ||
         commonDenominator(odds) >> 4096n
       )
-        fail(
-          "task",
-          `${name} needs 0 < decay < 1, muted_cut up to cut, and ${cell.largest} short odds above 0.`,
+        bad(
+          `${name} needs 0 < decay < 1, muted_cut up to cut, and ${cell.largest} short odds above 0`,
         );
-    return new BoundedCell(cell);
+    return cellOf(cell);
   },
-};
+} satisfies CellKind;

@@ -21,7 +21,6 @@ import { draw, finite, uniform, zeroWith, type Law, type Words } from "../number
 import { exactly, list, record, whole } from "../schema.js";
 import {
   needsExactPadding,
-  type Cell,
   type CellGroup,
   type CellUse,
   type GroupKind,
@@ -63,73 +62,61 @@ function jumpLaws(odds: readonly Rational[]): { readonly mute: Law; readonly jum
   return { mute: zeroWith([scale, scale + total(weights)]), jumps: finite(weights) };
 }
 
-export class SharedCell implements Cell {
-  readonly kind = "shared";
-  readonly absentValue = 0;
-  readonly proofSteps: number;
-  readonly users: number;
-  readonly largest: number;
-  readonly upLoss: Rational;
-  readonly base: number;
-  readonly down: { readonly mute: Law; readonly jumps: Law };
+/** A shared cell; `bounded` is the bounded cell with the same directions, noises and limits. */
+function sharedCell(bounded: BoundedCell, together: ReturnType<typeof TOGETHER>) {
+  const { users, largest, upLoss, up, down, proofSteps, mostMessages } = bounded;
+  return {
+    kind: "shared",
+    absentValue: 0,
+    users,
+    largest,
+    upLoss,
+    bounded,
+    together,
+    base: down.cut + down.muted_cut,
+    down: jumpLaws(down.odds),
+    proofSteps: 2 * proofSteps,
 
-  constructor(
-    /** The bounded cell with the same directions, noises and limits. */
-    readonly bounded: BoundedCell,
-    readonly together: ReturnType<typeof TOGETHER>,
-  ) {
-    const { users, largest, upLoss, down } = bounded;
-    this.users = users;
-    this.largest = largest;
-    this.upLoss = upLoss;
-    this.base = down.cut + down.muted_cut;
-    this.down = jumpLaws(down.odds);
-    this.proofSteps = 2 * bounded.proofSteps;
-  }
+    prove(most: Rational, mostDown: Rational): void {
+      // each combination of the other digits gets a share of a jump
+      const others = rational(together.others);
+      const shares = { ...up, odds: up.odds.map((one) => over(one, others)) };
+      proveDirection(shares, { users, largest }, most);
+      if (!straysHold(bounded, together)) notPrivate("the odds of stray jumps are too small");
+      proveDirection(down, { users, largest }, mostDown);
+    },
 
-  prove(upLoss: Rational, downLoss: Rational): void {
-    const { up, down } = this.bounded;
-    // each combination of the other digits gets a share of a jump
-    const others = rational(this.together.others);
-    proveDirection({ ...up, odds: up.odds.map((one) => over(one, others)) }, this, upLoss);
-    proveDirection(down, this, downLoss);
-    if (!this.straysHold()) notPrivate("the odds of stray jumps are too small");
-  }
+    /** There are 2Z messages upwards, and one more after a jump. */
+    agrees: (proof: StatedProof): boolean =>
+      bounded.agrees(proof, mostMessages + 1, ["shared way up"]),
+  };
+}
+type SharedCell = ReturnType<typeof sharedCell>;
 
-  /** Whether users·(r·ρ)^q·β^(Z+1)·C(k,q)·C(Z,q−1)·N(D+1) ≤ (Z+2−q)·(1 − β_s^D)·s_q for every
-   * q = 2..k, where β is the largest of all cells, β_s this one's, ρ = (1+r)(1+r/2)⋯(1+r/Z) and
-   * r = 1/users. */
-  private straysHold(): boolean {
-    const { users, largest: d, together } = this;
-    const { cut: z, decay } = this.bounded.up;
-    let part = rational(1, users); // r·ρ
-    for (let i = 1; i <= z; i++)
-      part = above(times(part, add(ONE, rational(1n, BigInt(users) * BigInt(i)))));
-    const all = times(
-      power(together.decay, z + 1),
-      rational(BigInt(users) * BigInt(together.others) * BigInt(d + 1)),
+/** Whether users·(r·ρ)^q·β^(Z+1)·C(k,q)·C(Z,q−1)·N(D+1) ≤ (Z+2−q)·(1 − β_s^D)·s_q for every
+ * q = 2..k, where β is the largest of all cells, β_s this one's, ρ = (1+r)(1+r/2)⋯(1+r/Z) and
+ * r = 1/users. */
+function straysHold(
+  { users, largest: d, up: { cut: z, decay } }: BoundedCell,
+  together: ReturnType<typeof TOGETHER>,
+): boolean {
+  let part = rational(1, users); // r·ρ
+  for (let i = 1; i <= z; i++)
+    part = above(times(part, add(ONE, rational(1n, BigInt(users) * BigInt(i)))));
+  const all = times(
+    power(together.decay, z + 1),
+    rational(BigInt(users) * BigInt(together.others) * BigInt(d + 1)),
+  );
+  const spare = subtract(ONE, power(decay, d));
+  return together.stray_odds.every((odds, i) => {
+    const q = i + 2;
+    const ways = rational(choose(together.cells, q) * choose(z, q - 1));
+    return holds(
+      `stray ${q}`,
+      times(times(all, power(part, q)), ways),
+      times(times(rational(z + 2 - q), spare), odds),
     );
-    const spare = subtract(ONE, power(decay, d));
-    return together.stray_odds.every((odds, i) => {
-      const q = i + 2;
-      const ways = rational(choose(together.cells, q) * choose(z, q - 1));
-      return holds(
-        `stray ${q}`,
-        times(times(all, power(part, q)), ways),
-        times(times(rational(z + 2 - q), spare), odds),
-      );
-    });
-  }
-
-  agrees({ most_messages, up, down }: StatedProof): boolean {
-    const alone = this.bounded.mostMessages; // 2Z upwards, and one more after a jump
-    const below = this.bounded.agrees({
-      most_messages: alone,
-      up: { rule: "equal cuts" },
-      down: down ?? {},
-    });
-    return most_messages === alone + 1 && up?.rule === "shared way up" && below;
-  }
+  });
 }
 
 /** The digits of one value, drawn together. */
@@ -244,9 +231,9 @@ export class Digits implements CellGroup {
 function readCell(data: unknown, name: string): SharedCell {
   const { kind, together, ...rest } = (data ?? {}) as { kind?: unknown; together?: unknown };
   if (kind !== "shared") bad("Either all digits are shared cells or none is");
-  const cell = boundedCell.read({ kind: "bounded", ...rest }, name) as BoundedCell;
+  const cell = boundedCell.read({ kind: "bounded", ...rest }, name);
   if (cell.up.ratio || cell.down.ratio) bad("The odds of shared cells do not depend on the value");
-  return new SharedCell(cell, TOGETHER(together, `${name}.together`));
+  return sharedCell(cell, TOGETHER(together, `${name}.together`));
 }
 
 export const kind = {

@@ -2,76 +2,47 @@
  * (docs/protocol.md, "The kept cell"; docs/mathematics.md, "Sparse histograms"). Loaded only for
  * tasks that have one. */
 import { notPrivate } from "../errors.js";
-import {
-  add,
-  holds,
-  ONE,
-  rational,
-  subtract,
-  text,
-  times,
-  type Rational,
-} from "../numbers/rational.js";
+import { add, holds, ONE, subtract, text, times } from "../numbers/rational.js";
 import { exponentialBelow } from "../numbers/rounding.js";
-import type { Words } from "../numbers/sampling.js";
 import { choice, record } from "../schema.js";
-import { EPSILON, type GroupKind } from "./base.js";
-import { BRANCHED, BranchedBuckets, BranchedCell, checkBranched } from "./branched.js";
+import { EPSILON } from "./base.js";
+import { BRANCHED, branched, proveJumps } from "./branched.js";
 import { urn } from "./urn.js";
 
 const KEPT = record({ kind: choice("kept"), up: EPSILON, down: EPSILON, ...BRANCHED });
 
-class KeptCell extends BranchedCell<ReturnType<typeof KEPT>> {
-  readonly kind = "kept";
-  readonly size = 2 * this.given.cut + 1;
+const COSTLY = "a change costs more than is allowed";
 
-  noise(tokens: () => number, jumps: boolean, words: Words): number[] {
-    const buckets = urn(this.given, tokens(), words);
-    return jumps ? [...buckets, ...urn(this.given, this.given.cut + 1, words)] : buckets;
-  }
+export const kind = branched(KEPT, (given) => ({
+  kind: "kept",
+  upLoss: given.up,
+  downLoss: given.down,
+  size: 2 * given.cut + 1,
+
+  noise(tokens, jumps, words) {
+    const buckets = urn(given, tokens(), words);
+    if (jumps) buckets.push(...urn(given, given.cut + 1, words));
+    return buckets;
+  },
 
   /** A value instead of none costs at most u if p + q·β ≤ e^u·β(p + q) and
    * p·m·s_(Z+1) ≤ (e^u − 1)·β·o; none instead of a value at most d if p + q ≤ e^d·q. */
-  prove(up: Rational, down: Rational): void {
-    const { decay, data, muted, jump } = this.given;
-    if (!holds("loss", this.upLoss, up) || !holds("loss downwards", this.downLoss, down))
-      notPrivate("a change costs more than is allowed");
-    const [taken, given] = [exponentialBelow(this.upLoss), exponentialBelow(this.downLoss)];
+  prove(up, down) {
+    const { decay, data, muted } = given;
+    if (!holds("loss", given.up, up)) notPrivate(COSTLY);
+    const taken = exponentialBelow(given.up);
     const stay = add(data, muted);
     if (!holds("taken", add(data, times(muted, decay)), times(times(taken, decay), stay)))
       notPrivate("too few users are muted for a value instead of none");
-    const claimed = times(times(data, rational(this.users)), this.beyond());
-    if (!holds("beyond", claimed, times(times(subtract(taken, ONE), decay), jump)))
-      notPrivate("there are too few jumps for the cut of the noise");
-    if (!holds("muting", stay, times(given, muted)))
+    const allowed = times(subtract(taken, ONE), decay);
+    proveJumps(given, { name: "beyond", allowed, cut: false });
+    if (!holds("loss", given.down, down)) notPrivate(COSTLY);
+    if (!holds("muting", stay, times(exponentialBelow(given.down), muted)))
       notPrivate("too few users are muted for none instead of a value");
-  }
-
-  /** s_(Z+1), where s_(J+1)/s_J = β(B + J·m)/(m(J + 1)). */
-  private beyond(): Rational {
-    const { buckets, users, decay, cut } = this.given;
-    const [m, b] = [BigInt(users), BigInt(buckets)];
-    let [mass, scale] = [1n, 1n];
-    for (let j = 0n; j <= cut; j++) {
-      mass *= decay[0] * (b + j * m);
-      scale *= decay[1] * m * (j + 1n);
-    }
-    return [mass, scale];
-  }
-
-  agrees({ rule, up, down }: { rule?: unknown; up?: unknown; down?: unknown }): boolean {
-    return (
-      rule === "sparse histogram beside exact cells" &&
-      up === text(this.upLoss) &&
-      down === text(this.downLoss)
-    );
-  }
-}
-
-export const kind = {
-  read(data, name) {
-    const given = KEPT(data, name);
-    checkBranched(given, name);
-    return new BranchedBuckets(new KeptCell(given, given.up, given.down));
   },
-} satisfies GroupKind;
+
+  agrees: ({ rule, up, down }: { rule?: unknown; up?: unknown; down?: unknown }) =>
+    rule === "sparse histogram beside exact cells" &&
+    up === text(given.up) &&
+    down === text(given.down),
+}));

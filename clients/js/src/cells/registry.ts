@@ -4,9 +4,6 @@ import type { Check } from "../schema.js";
 import { kindOf, type CellKind, type GroupKind, type IndependentCell } from "./base.js";
 import { boundedCell } from "./bounded.js";
 
-/** Cells that are drawn independently. A page can add kinds: `cells` of `loadTask`. */
-const CELLS: readonly CellKind[] = [boundedCell];
-
 /** Cells that are drawn together. Each kind is loaded for tasks that name it. */
 const GROUPS: Record<string, () => Promise<{ readonly kind: GroupKind }>> = {
   kept: () => import("./kept.js"),
@@ -23,7 +20,8 @@ export interface Cells {
   readonly groups: ReadonlyMap<unknown, GroupKind>;
 }
 
-/** Loads the kinds of cells that a canonical text names; `given` are those that the page adds. */
+/** Loads the kinds of cells that a canonical text names; `given` are kinds of independent cells that
+ * the page adds. */
 export async function loadCells(text: string, given: readonly CellKind[]): Promise<Cells> {
   const groups = new Map<unknown, GroupKind>();
   for (const name in GROUPS)
@@ -31,7 +29,7 @@ export async function loadCells(text: string, given: readonly CellKind[]): Promi
   return {
     cell: (data, name) =>
       (
-        [...CELLS, ...given].find(({ kind }) => kind === kindOf(data)) ??
+        [boundedCell, ...given].find(({ kind }) => kind === kindOf(data)) ??
         bad(`${name} is of a kind that this client cannot read`)
       ).read(data, name),
     groups,

@@ -28,17 +28,17 @@ interface Field {
 const numbered = ({ value }: HTMLInputElement): Answer =>
   value.trim() === "" ? fail("value", "Enter a number.") : Number(value);
 
-/** One choice among labels. */
-function choices(labels: readonly Value[], names: readonly string[]): Field {
+/** One choice among labels; `name` tells it apart from another one in the same form. */
+function choices(labels: readonly Value[], name: string, names = labels.map(String)): Field {
   if (labels.length > MOST_RADIOS) {
     const select = make("select", { required: "", "aria-label": "Your answer" }, [
       make("option", { value: "" }, ["Choose …"]),
-      ...names.map((name, i) => make("option", { value: String(i) }, [name])),
+      ...names.map((label, i) => make("option", { value: String(i) }, [label])),
     ]);
     return { nodes: [select], read: () => labels[Number(select.value)]! };
   }
   const inputs = labels.map((_, i) =>
-    make("input", { type: "radio", name: "answer", value: String(i), required: "" }),
+    make("input", { type: "radio", name, value: String(i), required: "" }),
   );
   return {
     nodes: inputs.map((input, i) => make("label", {}, [input, ` ${names[i]}`])),
@@ -52,7 +52,7 @@ function field(values: Values): Field {
     make("input", { required: "", "aria-label": "Your answer", ...attributes });
   switch (values.kind) {
     case "whole":
-      if (values.least === 0 && values.most === 1) return choices([1, 0], ["Yes", "No"]);
+      if (values.least === 0 && values.most === 1) return choices([1, 0], "answer", ["Yes", "No"]);
     // falls through
     case "number": {
       const step = values.kind === "whole" ? "1" : "any";
@@ -65,7 +65,7 @@ function field(values: Values): Field {
       return { nodes: [one], read: () => one.value };
     }
     case "label":
-      return choices(values.labels, values.labels.map(String));
+      return choices(values.labels, "answer");
     case "any": {
       const id = "shuffledp-candidates";
       const one = input({ type: "text", maxlength: "1000", list: id });
@@ -77,7 +77,7 @@ function field(values: Values): Field {
       };
     }
     case "group": {
-      const group = choices(values.labels, values.labels.map(String));
+      const group = choices(values.labels, "group");
       const value = field(values.value);
       return {
         nodes: [...group.nodes, ...value.nodes],

@@ -128,7 +128,48 @@ export async function verify(text: string): Promise<Verdict> {
   return { ...verdict, padding: [] };
 }
 
-/** Whether an inequality holds, decided again from its two sides. The paper's cells need g > 1, so
- * theirs must fail as g ≤ 1. */
-export const isTrue = ({ name, left, right }: Inequality): boolean =>
-  name.startsWith("g") ? !holds(name, left, right) : holds(name, left, right);
+/** Whether the inequality is 1 < g, that of the paper's cells, and not a ≤ b. */
+export const isStrict = ({ name }: Inequality): boolean => /^g[(,]/.test(name);
+
+/** Whether an inequality holds, decided again from its two sides. g > 1 must fail as g ≤ 1. */
+export const isTrue = (one: Inequality): boolean =>
+  holds(one.name, one.left, one.right) !== isStrict(one);
+
+/** What each inequality says, by the beginning of its name. */
+const MEANINGS: readonly (readonly [begin: string, meaning: string])[] = [
+  ["total", "the losses of all cells together ≤ ε"],
+  ["loss", "ε of this direction ≤ the ε that it may cost"],
+  ["decay", "1 ≤ β^D · e^ε: the noise falls no faster than its loss allows"],
+  ["ratio", "β of the other direction ≤ κ, the factor of odds that depend on the value"],
+  ["odds", "φ ≤ 1: jumps are likely enough to cover the end of the noise"],
+  ["muted odds", "φ(1 + rh) ≤ 1: the same, if muted users send less noise"],
+  ["I=", "φ(1 + rh)(z + 1)/(z + 1 + I − x) + β^x · η(I) ≤ 1"],
+  ["spill", "p·m·s_(Z+1)/C ≤ φ·o·β·(e^ε − 1): jumps are likely enough for the cut of the noise"],
+  ["taken", "p + q·β ≤ e^u·β·(p + q): enough users are muted for a value instead of none"],
+  ["beyond", "p·m·s_(Z+1) ≤ (e^u − 1)·β·o: jumps are likely enough for the cut of the noise"],
+  ["muting", "p + q ≤ e^d·q: enough users are muted for none instead of a value"],
+  ["cover", "p·m ≤ (m − φ(m − 1))·q·β·(e^ε − 1): enough users are muted"],
+  ["drop", "β_d·m·s_(Z+1)/((1 − β_u·β_d)·R) ≤ 1: labels are dropped often enough for the cut"],
+  ["stray", "odds of jumps that several digits share: needed ≤ given"],
+  ["g", "1 < g(m): the paper's inequality, at its smallest value"],
+  ["padding", "P(some report is too short) ≤ 2⁻⁶⁴ per batch"],
+  ["longest", "messages of the longest report ≤ messages of every report"],
+];
+
+/** What an inequality says; empty if its name is not known. */
+export const meaning = (name: string): string =>
+  MEANINGS.find(([begin]) => name.startsWith(begin))?.[1] ?? "";
+
+/** The inequalities of a cell by direction: those downwards begin with the last loss, those of the
+ * paper's cells after the only one. Those of a sparse cell hold for any replacement at once. */
+export function directions({
+  use,
+  inequalities,
+}: CheckedCell): (readonly [title: string, inequalities: readonly Inequality[]])[] {
+  if (use.cell.kind === "sparse") return [["Any replacement", inequalities]];
+  const downwards = inequalities.findLastIndex(({ name }) => name === "loss") || 1;
+  return [
+    ["A change upwards", inequalities.slice(0, downwards)],
+    ["A change downwards", inequalities.slice(downwards)],
+  ];
+}

@@ -3,7 +3,16 @@
 import type { ShuffledpError } from "../errors.js";
 import { show, text, type Rational } from "../numbers/rational.js";
 import { make, part } from "./markup.js";
-import { isTrue, verify, type CheckedCell, type Inequality, type Verdict } from "./verify.js";
+import {
+  directions,
+  isStrict,
+  isTrue,
+  meaning,
+  verify,
+  type CheckedCell,
+  type Inequality,
+  type Verdict,
+} from "./verify.js";
 
 const DIGITS = 15;
 const FEW = 4;
@@ -13,28 +22,6 @@ const KINDS = {
   result: "published result",
   certificate: "certificate",
 };
-
-/** What each inequality says, by the beginning of its name. */
-const MEANINGS: readonly (readonly [begin: string, meaning: string])[] = [
-  ["total", "the losses of all cells together ≤ ε"],
-  ["loss", "ε of this direction ≤ the ε that it may cost"],
-  ["decay", "1 ≤ β^D · e^ε: the noise falls no faster than its loss allows"],
-  ["odds", "φ ≤ 1: jumps are likely enough to cover the end of the noise"],
-  ["muted odds", "φ(1 + rh) ≤ 1: the same, if muted users send less noise"],
-  ["I=", "φ(1 + rh)(z + 1)/(z + 1 + I − x) + β^x · η(I) ≤ 1"],
-  ["spill", "p·m·s_(Z+1)/C ≤ φ·o·β·(e^ε − 1): jumps are likely enough for the cut of the noise"],
-  ["taken", "p + q·β ≤ e^u·β·(p + q): enough users are muted for a value instead of none"],
-  ["beyond", "p·m·s_(Z+1) ≤ (e^u − 1)·β·o: jumps are likely enough for the cut of the noise"],
-  ["muting", "p + q ≤ e^d·q: enough users are muted for none instead of a value"],
-  ["cover", "p·m ≤ (m − φ(m − 1))·q·β·(e^ε − 1): enough users are muted"],
-  ["stray", "odds of jumps that several digits share: needed ≤ given"],
-  ["g", "1 < g(m): the paper's inequality, at its smallest value"],
-  ["padding", "P(some report is too short) ≤ 2⁻⁶⁴ per batch"],
-  ["longest", "messages of the longest report ≤ messages of every report"],
-];
-
-const meaning = (name: string): string =>
-  MEANINGS.find(([begin]) => name.startsWith(begin))?.[1] ?? "";
 
 /** A fraction in decimal digits: the first `DIGITS` of them, not rounded. */
 function decimal([n, d]: Rational): string {
@@ -63,7 +50,7 @@ const side = (value: Rational): Node =>
 
 function row(inequality: Inequality): HTMLElement {
   const { name, left, right } = inequality;
-  const strict = name.startsWith("g");
+  const strict = isStrict(inequality);
   const [first, second] = strict ? [right, left] : [left, right];
   const holds = isTrue(inequality);
   return make("tr", {}, [
@@ -111,20 +98,6 @@ function listing(title: string, inequalities: readonly Inequality[]): Node[] {
       ]),
     );
   return nodes;
-}
-
-/** The inequalities of a cell by direction: each direction begins with its loss. Those of a sparse
- * cell hold for any replacement at once. */
-function directions({ use, inequalities }: CheckedCell): (readonly [string, Inequality[]])[] {
-  if (use.cell.kind === "sparse") return [["Any replacement", [...inequalities]]];
-  const upwards = inequalities.findIndex(
-    ({ name }, i) => (i > 0 && name === "loss") || name.startsWith("g"),
-  );
-  const cut = upwards < 0 ? inequalities.length : upwards;
-  return [
-    ["A change upwards", inequalities.slice(0, cut)] as const,
-    ["A change downwards", inequalities.slice(cut)] as const,
-  ].filter(([, some]) => some.length);
 }
 
 function cellSection(checked: CheckedCell, number: number): HTMLElement {

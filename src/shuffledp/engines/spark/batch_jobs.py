@@ -80,26 +80,16 @@ def _inputs(
     session: Any, inputs: Sequence[str], task: Task, batch_id: bytes | None
 ) -> tuple[Sequence[Messages], BatchHeader, dict[bytes, int]]:
     """(files, the batch's header, the first positions of repeated reports)."""
-    if any(is_manifest(path) for path in inputs):
-        if len(inputs) > 1:
+    files: list[MessageFile] = []
+    for number, path in enumerate(inputs):
+        found, header = _look_at(path, number, task)
+        if header is None:
+            files += found
+        elif len(inputs) > 1:
             raise TaskError("Pass files of reports, or one batch, but not several batches.")
-        manifest = read_manifest(inputs[0])
-        _check_task(manifest.header.task_id, task)
-        return part_files(manifest, folder_of(inputs[0])), manifest.header, {}
-    files = [look_at(path, number, task.report_size) for number, path in enumerate(inputs)]
-    return files, *_header(session, files, task, batch_id)
-
-
-def _header(
-    session: Any, files: list[MessageFile], task: Task, batch_id: bytes | None
-) -> tuple[BatchHeader, dict[bytes, int]]:
-    """(the batch's header, the first positions of repeated reports)."""
-    known = [header for file in files if (header := batch_header(file))]
-    if known:
-        if len(files) > 1:
-            raise TaskError("Pass files of reports, or one batch, but not several batches.")
-        _check_task(known[0].task_id, task)
-        return known[0], {}
+        else:
+            _check_task(header.task_id, task)
+            return found, header, {}
     for file in files:
         _check_task(read_upload(file.read(0, 1).tobytes()).task_id, task)
     different, firsts = batches.first_positions(session, files)
@@ -109,15 +99,23 @@ def _header(
             f"{task.batch.reports:,}, and only the shuffler adds a noise top-up: pass exactly so "
             "many."
         )
-    name = batch_id or SYSTEM.words(16, np.uint8).tobytes()
     header = BatchHeader(
         task_id=task.id,
-        batch_id=name,
+        batch_id=batch_id or SYSTEM.words(16, np.uint8).tobytes(),
         reports=different,
         top_up_messages=0,
         noise_shares=different,
     )
-    return header, firsts
+    return files, header, firsts
+
+
+def _look_at(path: str, number: int, task: Task) -> tuple[Any, BatchHeader | None]:
+    """The files of a batch and its header, or a file of reports and None."""
+    if is_manifest(path):
+        manifest = read_manifest(path)
+        return part_files(manifest, folder_of(path)), manifest.header
+    file = look_at(path, number, task.report_size)
+    return [file], batch_header(file)
 
 
 def open_batch(
@@ -211,17 +209,12 @@ def _checked_batch(
     otherwise."""
     if key.public != task.key:
         raise TaskError("This is not the key for which the task's messages are encrypted.")
-    if is_manifest(path):
-        manifest = read_manifest(path)
-        size = BATCH_HEADER_BYTES + manifest.messages * MESSAGE_BYTES
-        task.check_batch(manifest.header, size)
-        return part_files(manifest, folder_of(path)), manifest.header
-    file = look_at(path, 0, task.report_size)
-    header = batch_header(file)
+    files, header = _look_at(path, 0, task)
     if header is None:
-        raise TaskError(f"{shown(file.path)} contains reports, not a batch; shuffle it first.")
-    task.check_batch(header, header.batch_bytes(task.report_size))
-    return [file], header
+        raise TaskError(f"{shown(path)} contains reports, not a batch; shuffle it first.")
+    messages = sum(file.records for file in files)
+    task.check_batch(header, BATCH_HEADER_BYTES + messages * MESSAGE_BYTES)
+    return files, header
 
 
 def _check_task(found: bytes, task: Task) -> None:

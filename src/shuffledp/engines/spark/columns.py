@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,10 +11,13 @@ from shuffledp.data.arrays import MISSING, ColumnType
 from shuffledp.data.columns import FileFormat, known_column
 from shuffledp.data.filling import WRONG_TYPE
 from shuffledp.data.values import comparable
+from shuffledp.engines.local import fill_of
+from shuffledp.engines.rows_per_user import check_ids
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.text_files import TextTable, quoted, read_text_table
-from shuffledp.errors import DataError, ParameterError
-from shuffledp.queries.base import Grouping
+from shuffledp.errors import DataError, InputError, ParameterError
+from shuffledp.queries.base import Grouping, Query
+from shuffledp.queries.histogram.protocol import Label
 
 KINDS: dict[str, ColumnType] = {
     "boolean": "truth",
@@ -60,19 +64,51 @@ def read(
         return session.read.table(source)
 
 
+def values_beside(frame: Any, query: Query[Any], others: Mapping[str, str | None]) -> Any:
+    """The column of the query as `value`, filled, checked and compared if the query does so, with
+    other columns under the given names."""
+    rows = values_of(frame, query.column, as_text=query.reads_texts, others=others)
+    value = filled(rows["value"], rows.schema["value"].dataType, fill_of(query))
+    rows = rows.withColumn("value", value)
+    _check_column(query, rows)
+    return rows if query.compared_with is None else _equal_to(rows, query.compared_with)
+
+
 def values_of(
-    frame: Any, column: str | None, *, as_text: bool = False, user: str | None = None
+    frame: Any, column: str | None, *, as_text: bool = False, others: Mapping[str, str | None] = {}
 ) -> Any:
-    """The column as `value`, with user ids as `user` if their column is named. NaN becomes missing,
-    and decimals become doubles, as on one machine. A column of a CSV file gets its type here, or
+    """The column as `value`, with other columns under the given names. NaN becomes missing, and
+    decimals become doubles, as on one machine. A column of a CSV file gets its type here, or
     remains text."""
+    name = known_column(column, frame.columns)
+    beside = {
+        shown: known_column(other, frame.columns)
+        for shown, other in others.items()
+        if other is not None
+    }
+    user = beside.get("user")
+    if user == name:
+        raise ParameterError("The column of users and the column of values must be different.")
     if isinstance(frame, TextTable):
-        name = known_column(column, frame.frame.columns)
-        frame = frame.typed(column, as_text=as_text, user=user)
-    else:
-        name = known_column(column, frame.columns)
-    ids = [] if user is None else [f"{quoted(user)} as user"]
-    return frame.selectExpr(f"{value_expression(frame, name)} as value", *ids)
+        frame = frame.typed(name, as_text=as_text, user=user)
+    if user is not None:
+        check_ids(type_of(frame, user))
+    return frame.selectExpr(
+        f"{value_expression(frame, name)} as value",
+        *(f"{quoted(other)} as {shown}" for shown, other in beside.items()),
+    )
+
+
+def _check_column(query: Query[Any], values: Any) -> None:
+    """Refuses a column that the query cannot answer, and first of all one with missing values."""
+    try:
+        query.check_column(column_type(values))
+    except InputError:
+        with spark_failures():
+            missing = values.selectExpr("count_if(value is null)").collect()[0][0]
+        if missing:
+            raise missing_values() from None
+        raise
 
 
 def value_expression(frame: Any, name: str) -> str:
@@ -88,12 +124,17 @@ def _type_name(frame: Any, name: str) -> str:
     return str(frame.schema[name].dataType.typeName())
 
 
+def type_of(frame: Any, name: str) -> ColumnType:
+    """The kind of values in a column, from its Spark type."""
+    return KINDS.get(_type_name(frame, name), "other")
+
+
 def column_type(values: Any) -> ColumnType:
-    """The kind of values in the column `value`, from its Spark type."""
-    return KINDS.get(_type_name(values, "value"), "other")
+    """The kind of values in the column `value`."""
+    return type_of(values, "value")
 
 
-def equal_to(values: Any, wanted: object) -> Any:
+def _equal_to(values: Any, wanted: object) -> Any:
     """For each row, whether it is the wanted value."""
     from pyspark.sql.functions import lit
 
@@ -115,16 +156,27 @@ def moment(one: dt.date, kind: str) -> Any:
     return expr(f"{kind} '{text}'")
 
 
-def filled(values: Any, fill: object) -> Any:
-    """The column `value` with `fill` for every missing value."""
+def filled(value: Any, kind: Any, fill: object) -> Any:
+    """A column of Spark type `kind` with `fill` for every missing value."""
     from pyspark.sql.functions import coalesce, lit
 
     if fill is None:
-        return values
-    if not isinstance(fill, FILL_TYPES.get(column_type(values), ())):
+        return value
+    holds = KINDS.get(kind.typeName(), "other")
+    if not isinstance(fill, FILL_TYPES.get(holds, ())):
         raise ParameterError(WRONG_TYPE)
-    kind = values.schema["value"].dataType
-    return values.withColumn("value", coalesce(values["value"], lit(fill).cast(kind)))
+    wide = "long" if holds == "whole" else kind
+    return coalesce(value.cast(wide), lit(fill).cast(wide))
+
+
+def place_among(labels: Iterable[Label], value: Any, kind: Any) -> Any:
+    """The place of each value of Spark type `kind` among labels, from 0; −1 for one that is not
+    among them, and null for a missing one."""
+    from pyspark.sql.functions import array, call_function, lit
+
+    wide = "long" if KINDS.get(kind.typeName()) == "whole" else kind  # a label may be larger
+    listed = array(*(lit(label).cast(wide) for label in labels))
+    return call_function("array_position", listed, value.cast(wide)) - 1
 
 
 def grouped_by(values: Any, grouping: Grouping) -> Any:

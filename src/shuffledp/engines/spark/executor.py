@@ -11,19 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.engines.local import fill_of, published
+from shuffledp.engines.local import published
 from shuffledp.engines.rows_per_user import RowsPerUser, rows_per_user
-from shuffledp.engines.spark.columns import (
-    column_type,
-    equal_to,
-    filled,
-    grouped_by,
-    missing_values,
-    values_of,
-)
+from shuffledp.engines.spark.columns import column_type, grouped_by, values_beside
 from shuffledp.engines.spark.conditions import KEEP, with_keep
 from shuffledp.engines.spark.errors import spark_failures
-from shuffledp.engines.spark.joined_columns import combinations, filtered, pairs, values_beside
+from shuffledp.engines.spark.joined_columns import combinations, filtered, pairs
 from shuffledp.engines.spark.keyed import JobSecret
 from shuffledp.engines.spark.reports import (
     MOST_PARTS,
@@ -33,14 +26,8 @@ from shuffledp.engines.spark.reports import (
     checked_users,
     planned_and_drawn,
 )
-from shuffledp.engines.spark.rows_per_user import (
-    check_user_name,
-    of_users,
-    people_in,
-    refuse_missing,
-    with_users,
-)
-from shuffledp.errors import InputError
+from shuffledp.engines.spark.rows_per_user import of_users, people_in
+from shuffledp.errors import ParameterError
 from shuffledp.plans.certificate import certify
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import Protocol
@@ -61,15 +48,12 @@ def run(query: Query[R], data: Any) -> R:
     if where:
         data = with_keep(data, query.where)
     values = _read(query, data, several)
-    if not where:  # otherwise it was checked before it was compared
-        check_column(query, values)
     query = query.of_column(column_type(values))
     if where and query.grouped is None:
         summed = several is not None and several.rows is None
         values, query = filtered(values, query, summed=summed), query.of_filtered()
     if several is not None:
-        refuse_missing(values)
-        several = replace(several, people=people_in(values))
+        several = replace(several, people=people_in(values, several))
         values = of_users(values, several, query.entropy)
         query = several.ask(query)
     return published(query, drawn(query, values), several, where)
@@ -85,50 +69,32 @@ def refuse_local_options(query: Query[R]) -> None:
 def drawn(query: Query[R], values: Any) -> Drawn[R]:
     """The protocol, all users' reports added up, and the certificate of a column `value`, drawn
     where the data is."""
-    protocol, report = _drawn(query, values)
-    return Drawn(protocol, report, certify(protocol).to_dict())
-
-
-def _drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
-    if query.compared_with is not None:
-        values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))
     secret = JobSecret(query.entropy)
-    if query.per_user or grouping is None:
-        return _in_two_jobs(query, values, None, secret)
-    if not grouping.few_values:
-        return _in_two_jobs(query, values, grouping, secret)
-    work = WholeWork(make_plan=query.plan, users=query.users, prepare=query.prepare, secret=secret)
-    return planned_and_drawn(_grouped(values, grouping), work)
+    if grouping is None or query.per_user:
+        protocol, report = _in_two_jobs(query, values, None, secret)
+    elif not grouping.few_values:
+        protocol, report = _in_two_jobs(query, values, grouping, secret)
+    else:
+        work = WholeWork(
+            make_plan=query.plan, users=query.users, prepare=query.prepare, secret=secret
+        )
+        protocol, report = planned_and_drawn(_grouped(values, grouping), work)
+    return Drawn(protocol, report, certify(protocol).to_dict())
 
 
 def _read(query: Query[R], data: Any, several: RowsPerUser | None) -> Any:
     """The column of the query as `value`, with user ids as `user` if a user may have several
-    rows."""
-    user = None if several is None else check_user_name(several.user)
+    rows, and which rows are kept as `keep` if the query says so."""
+    user = None if several is None else several.user
+    if not isinstance(user, str | None):
+        raise ParameterError("On Spark, user must be the name of a column.")
     if query.grouped is not None:
         return pairs(data, query, user)
-    fill = fill_of(query)
     if query.columns_together:
-        return combinations(data, query, fill, user)
-    if query.where is not None:
-        return values_beside(data, query, {"keep": KEEP, "user": user})
-    if several is None:
-        return filled(values_of(data, query.column, as_text=query.reads_texts), fill)
-    rows = with_users(data, query.column, several.user, as_text=query.reads_texts)
-    return filled(rows, fill)
-
-
-def check_column(query: Query[R], values: Any) -> None:
-    """Refuses a column that the query cannot answer, and first of all one with missing values."""
-    try:
-        query.check_column(column_type(values))
-    except InputError:
-        with spark_failures():
-            missing = values.selectExpr("count_if(value is null)").collect()[0][0]
-        if missing:
-            raise missing_values() from None
-        raise
+        return combinations(data, query, user)
+    keep = None if query.where is None else KEEP
+    return values_beside(data, query, {"user": user, "keep": keep})
 
 
 def _in_two_jobs(

@@ -9,13 +9,14 @@ from typing import Any
 from shuffledp.data.arrays import ColumnType
 from shuffledp.data.columns import known_column
 from shuffledp.engines.local import fill_of
+from shuffledp.engines.rows_per_user import check_ids
 from shuffledp.engines.spark.columns import (
-    KINDS,
     column_type,
-    equal_to,
     filled,
     moment,
-    value_expression,
+    place_among,
+    type_of,
+    values_beside,
 )
 from shuffledp.engines.spark.conditions import KEEP
 from shuffledp.engines.spark.keyed import row_key
@@ -29,34 +30,36 @@ NUMBERS: dict[ColumnType, str] = {"truth": "long", "whole": "long", "real": "dou
 """Spark's type for numbers, by what the column holds."""
 
 
-def combinations(frame: Any, query: Query[Any], fill: object, user: str | None = None) -> Any:
+def combinations(frame: Any, query: Query[Any], user: str | None) -> Any:
     """The number of each row's combination of labels as `value`: −1, which the protocol refuses, if
     a label is unknown, and null if a value is missing. User ids are in `user` if their column is
     named."""
-    from pyspark.sql.functions import array, call_function, coalesce, col, lit, when
+    from pyspark.sql.functions import col, lit, when
 
-    if isinstance(frame, TextTable):
-        raise ParameterError(
-            "On Spark, combinations of columns are counted in Parquet data or tables, whose "
-            "columns have types; convert the CSV file first."
-        )
+    _refuse_text(frame, "combinations of columns are counted in")
     names = [known_column(name, frame.columns) for name in query.columns_together]
     kinds = [frame.schema[name].dataType for name in names]
-    query.check_columns([KINDS.get(kind.typeName(), "other") for kind in kinds])
+    query.check_columns([type_of(frame, name) for name in names])
     code, unknown = lit(0).cast("long"), lit(False)
     for name, kind, labels in zip(names, kinds, query.label_lists, strict=True):
-        value = col(quoted(name))
-        value = value if fill is None else coalesce(value, lit(fill).cast(kind))
-        listed = array(*(lit(label).cast(kind) for label in labels))
-        number = call_function("array_position", listed, value) - 1
+        number = place_among(labels, filled(col(quoted(name)), kind, fill_of(query)), kind)
         unknown = unknown | (number < 0)
         code = code * len(labels) + number
     shown = [when(unknown, lit(-1)).otherwise(code).alias("value")]
     if user is not None:
-        shown.append(col(quoted(known_column(user, frame.columns))).alias("user"))
+        check_ids(type_of(frame, known_column(user, frame.columns)))
+        shown.append(col(quoted(user)).alias("user"))
     if query.where is not None:
         shown.append(col(KEEP).alias("keep"))
     return frame.select(*shown)
+
+
+def _refuse_text(frame: Any, what: str) -> None:
+    if isinstance(frame, TextTable):
+        raise ParameterError(
+            f"On Spark, {what} Parquet data or tables, whose columns have types; convert the CSV "
+            "file first."
+        )
 
 
 def filtered(values: Any, query: Query[Any], *, summed: bool = False) -> Any:
@@ -107,15 +110,11 @@ def _random_values(holds: ColumnType, entropy: Entropy) -> tuple[str, Any]:
 
 def group_column(frame: Any, groups: Groups) -> str:
     """The name of the column of groups; refuses a list, a CSV file, and a column without labels."""
-    if isinstance(frame, TextTable):
-        raise ParameterError(
-            "On Spark, groups are read from Parquet data or tables, whose columns have types; "
-            "convert the CSV file first."
-        )
+    _refuse_text(frame, "groups are read from")
     if not isinstance(groups.by, str):
         raise ParameterError("On Spark, by must be the name of a column.")
     name = known_column(groups.by, frame.columns)
-    groups.check(KINDS.get(frame.schema[name].dataType.typeName(), "other"))
+    groups.check(type_of(frame, name))
     return name
 
 
@@ -123,7 +122,7 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
     """Every row's group number and value as one column `value` of pairs: null if one of them is
     missing, and group −1, which the protocol refuses, if a group is not declared. User ids are in
     `user` if their column is named."""
-    from pyspark.sql.functions import array, call_function, col, lit, struct, when
+    from pyspark.sql.functions import col, lit, struct, when
 
     groups, asked = query.grouped, query.of_each_group
     assert groups is not None and groups.labels is not None
@@ -132,9 +131,7 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
     rows = values_beside(frame, asked, beside)
     if name is None:
         rows = rows.withColumn("label", lit(groups.labels[0]))
-    kind = rows.schema["label"].dataType
-    listed = array(*(lit(label).cast(kind) for label in groups.labels))
-    number = call_function("array_position", listed, col("label")) - 1
+    number = place_among(groups.labels, col("label"), rows.schema["label"].dataType)
     value = col("value").cast("double")
     if query.where is not None:  # excluded rows form a separate group
         number = when(col("keep"), number).otherwise(lit(len(groups.labels)))
@@ -142,20 +139,3 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
     pair = struct(number.cast("long").alias("group"), value.alias("value"))
     whole = when(col("label").isNotNull() & col("value").isNotNull(), pair).alias("value")
     return rows.select(whole, *(["user"] if user is not None else []))
-
-
-def values_beside(frame: Any, asked: Query[Any], others: dict[str, str | None]) -> Any:
-    """The column of the query as `value`, checked, filled, compared and prepared, with other
-    columns under the given names."""
-    name = known_column(asked.column, frame.columns)
-    beside = [
-        f"{quoted(known_column(column, frame.columns))} as {shown}"
-        for shown, column in others.items()
-        if column is not None
-    ]
-    rows = frame.selectExpr(f"{value_expression(frame, name)} as value", *beside)
-    rows = filled(rows, fill_of(asked))
-    asked.check_column(column_type(rows))
-    if asked.compared_with is not None:
-        rows = equal_to(rows, asked.compared_with)
-    return rows

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 
 Values = NDArray[Any]
+Part = TypeVar("Part", Report, Counts)
 Batches = Iterable[Any]
 REPORT_SCHEMA = "cell long, said string, plus long, minus long, users long"
 FIRST, REFUSED, PLANNED = 0, -1, -2
@@ -86,27 +87,22 @@ class PartWork:
         self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
     ) -> Report | None:
         """The report of a part's rows; None if it has none."""
-        draw = self._each if self.per_user else self._together
-        return draw(protocol, (batch for batch in batches if batch.num_rows), entropy)
-
-    def _each(
-        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
-    ) -> Report | None:
-        total: Report | None = None
-        for batch in batches:
-            part = protocol.randomize_all(self.prepare(to_numpy(batch.column(0))), entropy)
-            total = part if total is None else total + part
-        return total
-
-    def _together(
-        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
-    ) -> Report | None:
-        tally: Counts | None = None
-        for batch in batches:
-            codes = protocol.encode(self.prepare(to_numpy(batch.column(0))), entropy)
-            part = tally_of(protocol, codes, batch)
-            tally = part if tally is None else tally + part
+        given = (
+            (self.prepare(to_numpy(batch.column(0))), batch) for batch in batches if batch.num_rows
+        )
+        if self.per_user:
+            return _sum(protocol.randomize_all(values, entropy) for values, _ in given)
+        tally = _sum(
+            tally_of(protocol, protocol.encode(values, entropy), batch) for values, batch in given
+        )
         return None if tally is None else protocol.aggregate_tally(tally, entropy)
+
+
+def _sum(parts: Iterable[Part]) -> Part | None:
+    """All parts added up; None if there are none."""
+    rest = iter(parts)
+    first = next(rest, None)
+    return None if first is None else sum(rest, start=first)
 
 
 @dataclass(frozen=True, kw_only=True)

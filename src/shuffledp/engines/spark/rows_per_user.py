@@ -11,50 +11,35 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.data.columns import known_column
-from shuffledp.engines.rows_per_user import MISSING_IDS, RowsPerUser, check_ids
-from shuffledp.engines.spark.columns import column_type, missing_values, values_of
+from shuffledp.engines.rows_per_user import MISSING_IDS, RowsPerUser, check_sums
+from shuffledp.engines.spark.columns import column_type, missing_values
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.keyed import row_key
-from shuffledp.engines.spark.text_files import TextTable
-from shuffledp.errors import DataError, ParameterError
+from shuffledp.errors import DataError
 from shuffledp.numbers.entropy import Entropy
 
 
-def check_user_name(user: object) -> str:
-    """The name of the column of users; refuses a list of ids, which is not on the cluster."""
-    if not isinstance(user, str):
-        raise ParameterError("On Spark, user must be the name of a column.")
-    return user
+def people_in(rows: Any, several: RowsPerUser) -> int:
+    """How many different users there are; raises `DataError` if a value or an id is missing, before
+    any row is dropped, and if a user's whole numbers may add up to more than 64 bits."""
+    from pyspark.sql.functions import expr
 
-
-def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = False) -> Any:
-    """The column as `value`, with the user ids as `user`."""
-    user = check_user_name(user)
-    names = frame.frame.columns if isinstance(frame, TextTable) else frame.columns
-    if known_column(user, names) == column:
-        raise ParameterError("The column of users and the column of values must be different.")
-    rows = values_of(frame, column, as_text=as_text, user=user)
-    check_ids(column_type(rows.selectExpr("user as value")))
-    return rows
-
-
-def refuse_missing(rows: Any) -> None:
-    """Raises `DataError` if a value or an id is missing, before any row is dropped."""
+    adds_up = several.rows is None and column_type(rows) == "whole"
+    largest = "max(abs(cast(value as double)))" if adds_up else "0D"
+    each = rows.groupBy("user").agg(
+        expr("count(*)").alias("rows"),
+        expr("count_if(value is null)").alias("missing"),
+        expr(largest).alias("largest"),
+    )
+    facts = ("count(*)", "sum(missing)", "count_if(user is null)", "max(rows)", "max(largest)")
     with spark_failures():
-        values, ids = rows.selectExpr(
-            "count_if(value is null)", "count_if(user is null)"
-        ).collect()[0]
+        people, values, ids, most, size = each.selectExpr(*facts).collect()[0]
     if values:
         raise missing_values()
     if ids:
         raise DataError(MISSING_IDS)
-
-
-def people_in(rows: Any) -> int:
-    """How many different users there are."""
-    with spark_failures():
-        return int(rows.selectExpr("count(distinct user)").collect()[0][0])
+    check_sums(size or 0, most or 0)
+    return int(people)
 
 
 def of_users(rows: Any, several: RowsPerUser, entropy: Entropy) -> Any:

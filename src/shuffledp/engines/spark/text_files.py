@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.data.arrays import MISSING, ColumnType
-from shuffledp.data.columns import known_column
-from shuffledp.data.headers import looks_like_value, warn_of_header
+from shuffledp.data.headers import THOUSANDS, UNCLEAR_POINTS, looks_like_value, warn_of_header
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.errors import DataError, ParameterError
 
@@ -26,27 +25,22 @@ JAVA_ENCODINGS = {
     "utf-32": "UTF-32",
 }
 """Encodings that Spark reads, by their Python names."""
-PATTERNS = {
-    "bigint": r"-?[0-9]+",
-    "boolean": r"true|True|TRUE|false|False|FALSE",
-    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
-    "timestamp_ntz": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}",
-    "double": r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?",
+TYPES: dict[str, tuple[ColumnType, str]] = {
+    "bigint": ("whole", r"-?[0-9]+"),
+    "boolean": ("truth", r"true|True|TRUE|false|False|FALSE"),
+    "date": ("date", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "timestamp_ntz": (
+        "time",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}",
+    ),
+    "double": ("real", r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?"),
 }
-"""The form of values of each Spark type, in the order in which types are tried."""
-TYPES: dict[str, ColumnType] = {
-    "bigint": "whole",
-    "boolean": "truth",
-    "date": "date",
-    "timestamp_ntz": "time",
-    "double": "real",
-}
-"""The kind of values for each of these types."""
+"""The kind and the form of values of each Spark type, in the order in which types are tried."""
 UNCLEAR = (
     r"(?i)\s*([-+]?[0-9.][-0-9.,:/+eETZ\s]*|[-+]?(inf|infinity|nan)|0x[0-9a-f]+|true|false)\s*"
 )
 """The form of a value that might not be a text."""
-
+DECIMAL_COMMA = "^[+-]?[0-9.]+,[0-9]+$"
 UNREADABLE = (
     "Spark cannot read the file as CSV; check that it is complete and that all its lines have as "
     "many columns as the first."
@@ -60,11 +54,16 @@ class TextTable:
     frame: Any
     lines: Any
     """The unchanged lines of the file."""
+    delimiter: str
 
-    def typed(self, column: str | None, *, as_text: bool, user: str | None = None) -> Any:
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return list(self.frame.columns)
+
+    def typed(self, name: str, *, as_text: bool, user: str | None = None) -> Any:
         """The frame of this column, in the type that its values look like (or as texts), with null
         for missing ones; also with the column of user ids, as texts, if one is named."""
-        name = known_column(column, self.frame.columns)
         own, ids = quoted(name), [] if user is None else [quoted(user)]
         missing = ", ".join(f"'{word}'" for word in _missing_words())
         texts = self.frame.selectExpr(
@@ -74,19 +73,30 @@ class TextTable:
         with spark_failures(UNREADABLE):
             self._check(texts)
             kind = "string" if as_text else _kind(texts)
+            if TYPES.get(kind, ("text",))[0] == "real" and self.delimiter != ",":
+                self._refuse_thousands(texts)
             self._warn_of_header(name, kind, texts)
         return texts.selectExpr(f"cast(value as {kind}) as {own}", *ids)
+
+    def _refuse_thousands(self, texts: Any) -> None:
+        """Refuses numbers whose points may separate thousands, in a file whose other columns have
+        decimal commas."""
+        pointed = texts.filter("contains(value, '.')")
+        if pointed.isEmpty() or not pointed.filter(f"not value rlike '{THOUSANDS}'").isEmpty():
+            return
+        commas = " or ".join(f"{quoted(name)} rlike '{DECIMAL_COMMA}'" for name in self.columns)
+        if not self.frame.filter(commas).isEmpty():
+            raise DataError(UNCLEAR_POINTS)
 
     @staticmethod
     def _warn_of_header(name: str, kind: str, texts: Any) -> None:
         """Warns if the column's name looks like one of its values."""
         from pyspark.sql.functions import col
 
-        holds = TYPES.get(kind)
-        if holds is None:
-            like_data = not texts.filter(col("value") == name).isEmpty()
+        if kind in TYPES:
+            like_data = looks_like_value(name, TYPES[kind][0])
         else:
-            like_data = looks_like_value(name, holds)
+            like_data = not texts.filter(col("value") == name).isEmpty()
         if like_data:
             warn_of_header("the file")
 
@@ -98,7 +108,7 @@ class TextTable:
                 "The file has text that is not UTF-8 (or not in the encoding you named); "
                 "name its encoding with --encoding, for example latin-1."
             )
-        if len(self.frame.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
+        if len(self.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
             raise DataError(MISSING)
 
 
@@ -119,7 +129,7 @@ def read_text_table(session: Any, source: str, delimiter: str, encoding: str) ->
         multiLine=True,
         mode="FAILFAST",
     )
-    return TextTable(frame, session.read.text(source))
+    return TextTable(frame, session.read.text(source), delimiter)
 
 
 def _java_encoding(name: str) -> str:
@@ -146,12 +156,19 @@ def _kind(texts: Any) -> str:
     value = col("value")
     fits = {
         kind: value.rlike(f"^({pattern})$") & expr(f"try_cast(value as {kind}) is not null")
-        for kind, pattern in PATTERNS.items()
+        for kind, (_, pattern) in TYPES.items()
     }
+    in_64_bits = expr(f"coalesce(try_cast(value as decimal(38)) < {2**64}, false)")
+    fits["unsigned"] = value.rlike("^[0-9]+$") & in_64_bits
     fits["unclear"] = value.rlike(f"^({UNCLEAR})$")
     others = [count_if(~test).alias(kind) for kind, test in fits.items()]
     found = texts.filter("value is not null").agg(*others).collect()[0].asDict()
     first = next((kind for kind, others in found.items() if not others), "string")
+    if first == "double" and not found["unsigned"]:  # one machine has a type for them
+        raise DataError(
+            "The column has whole numbers of 64 bits without a sign, which Spark would round; "
+            "rewrite them as texts or as smaller numbers."
+        )
     if first == "unclear":
         raise DataError(
             "The column's values look like numbers, dates or times, but not all are written like "

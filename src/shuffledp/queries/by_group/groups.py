@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.data.arrays import MISSING, ColumnType, Values
-from shuffledp.data.columns import BLOCK, Coded, Column, FileFormat, check_index, column_of
+from shuffledp.data.arrays import BLOCK, MISSING, Coded, ColumnType, Values
+from shuffledp.data.columns import Column, FileFormat, check_index, column_of
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
