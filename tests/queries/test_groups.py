@@ -117,6 +117,15 @@ def test_public_groups_are_a_release_each_and_paid_for_once(tmp_path: Path) -> N
     assert "by public groups" in json.dumps(kept) and "first" in json.dumps(kept)
 
 
+def test_the_ledger_keeps_the_result_of_some_rows_of_public_groups(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "budget.json", 3)
+    asked: dict[str, Any] = {"by": "place", "groups_public": True, "ledger": ledger}
+    found = shuffledp.count(ROWS, column="bikes", epsilon=2, where="place < 3", **asked)
+    (entry,) = ledger.read().entries
+    assert found.where and entry.result is not None
+    assert entry.result["where"] == found.to_dict()["where"] == "place < 3"
+
+
 def test_groups_beside_a_list_of_values_and_users_with_several_rows() -> None:
     labels, bits = ["b", "a", "a", "a"] * 250, [1, 0, 1, 1] * 250
     found = shuffledp.count(bits, epsilon=8, by=labels, groups=["a", "b"])

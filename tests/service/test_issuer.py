@@ -404,3 +404,19 @@ def test_wrong_enrolments_are_refused(tmp_path: Path) -> None:
                     assert (answer.status_code, code(answer)) == (422, "tokens")
 
     asyncio.run(run())
+
+
+def test_devices_are_enrolled_at_the_address_for_operators_alone(tmp_path: Path) -> None:
+    party = IssuerParty(Trio(tmp_path), operators_listen="127.0.0.1:8813")
+
+    async def run() -> None:
+        async with party.running():
+            hashes = {"sha256": ["0" * 64], "attested": False}
+            answer = await party.client.post("/tokens", json=hashes, headers=bearing(OPERATOR))
+            assert answer.status_code == 404
+            transport = httpx2.ASGITransport(party.issuer.operators_app())
+            async with httpx2.AsyncClient(transport=transport, base_url="http://inside") as inside:
+                answer = await inside.post("/tokens", json=hashes, headers=bearing(OPERATOR))
+                assert answer.status_code == 201, answer.text
+
+    asyncio.run(run())

@@ -34,7 +34,7 @@ def answer(query: GroupableQuery, data: object, groups: Groups) -> GroupsResult:
     names = public_labels([_plain(label) for label in np.unique(labels)], groups)
     columns = (in_steps(values[labels == label], column.holds) for label in names)
     drawn = [local.drawn(query, one, one.rows) for one in columns]
-    return replace(publish_groups(query, drawn, names, groups), where=where)
+    return publish_groups(query, drawn, names, groups, where)
 
 
 def filtered_for_groups(
@@ -67,8 +67,10 @@ def publish_groups(
     drawn: Sequence[Drawn[Estimate]],
     labels: tuple[Label, ...],
     groups: Groups,
+    where: str,
 ) -> GroupsResult:
-    """The result of public groups, each drawn separately; the ledger is charged once."""
+    """The result of public groups, each drawn separately; the ledger is charged once, and keeps the
+    result as it is returned."""
     confidence = checked_confidence(query.confidence)
     joint = min(confidence ** (1 / len(labels)), LARGEST_CONFIDENCE)
     certificates = [
@@ -79,7 +81,7 @@ def publish_groups(
     def finish(found: list[tuple[Estimate, ...]]) -> GroupsResult:
         together = _together(query, found, labels, groups)
         shown = {"composition": "parallel", "groups": certificates}
-        return replace(together, certificate=shown)
+        return replace(together, certificate=shown, where=where)
 
     return publish_in_parallel(
         drawn,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from shuffledp.engines.groups import check_no_mean, publish_groups
@@ -39,7 +38,7 @@ def answer(query: GroupableQuery, data: Any, groups: Groups) -> GroupsResult:
     labels = public_labels(sorted(found), groups)
     batches = [_of_one(query, data.where(group == label)) for label in labels]
     asked = query.of_filtered() if where else query
-    return replace(publish_groups(asked, batches, labels, groups), where=where)
+    return publish_groups(asked, batches, labels, groups, where)
 
 
 def _of_one(query: Query[Estimate], data: Any) -> Drawn[Estimate]:

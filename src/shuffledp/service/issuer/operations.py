@@ -41,6 +41,7 @@ ENROL = Operation(
     path="/tokens",
     summary="Enrols devices by the hashes of their tokens",
     who="operator",
+    inside=True,
     body=json_object(
         sha256=array(HASH_HEX, minItems=1, maxItems=MOST_TOKENS), attested={"type": "boolean"}
     ),
