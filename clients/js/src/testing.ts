@@ -14,6 +14,7 @@ export { kind as pooledBuckets } from "./cells/pooled.js";
 export { kind as sparseBuckets } from "./cells/sparse.js";
 export { CutNoise, draw, finite, uniform, zeroWith } from "./numbers/sampling.js";
 export { negativeBinomial, poisson } from "./numbers/unboundedLaws.js";
+export { between } from "./queries/bounds.js";
 export { readCanonical } from "./schema.js";
 export { blind, finalize, verifies } from "./send/blind.js";
 export { binaryRequest, binaryResponse, sealRequest } from "./send/oblivious.js";

@@ -98,6 +98,7 @@ export const branched = <P extends Branched & { readonly share?: Rational }>(
       !same(add(add(data, muted), jump), ONE)
     )
       bad(`${name} needs chances above 0 that add up to 1, and short decimals`);
+    if (given.buckets + given.cut * given.users > 2 ** 53) bad(`${name} has too long a cut`);
     return allBuckets(given, make(given));
   },
 });

@@ -1,6 +1,7 @@
 /** Numbers between two bounds, and their digits. */
 import { bad } from "../errors.js";
 import {
+  add,
   atMost,
   exact,
   floor,
@@ -24,14 +25,29 @@ export interface Bounds {
   readonly high: Rational;
 }
 
-/** Checks bounds; returns how to read a number between them, exactly. */
+/** The float next to one that is not 0. */
+function beside(value: number, up: boolean): number {
+  const bits = new BigInt64Array(Float64Array.of(value).buffer);
+  bits[0]! += value > 0 === up ? 1n : -1n;
+  return new Float64Array(bits.buffer)[0]!;
+}
+
+/** Checks bounds; returns how to read a number between them, exactly. A bound such as 1/10 is not a
+ * float: the float nearest to it, which is what people write as 0.1, counts as the next one inside
+ * if it is outside. */
 export function between({ low, high }: Bounds): (value: Answer) => Rational {
   if (!atMost([1n, LIMIT], subtract(high, low)))
     bad("The lower bound must lie below the upper bound");
   return (value) => {
     if (typeof value === "number" && Number.isFinite(value)) {
       const found = exact(value);
-      if (atMost(low, found) && atMost(found, high)) return found;
+      const [above, below] = [!atMost(found, high), !atMost(low, found)];
+      if (!above && !below) return found;
+      if (value !== 0) {
+        const inside = exact(beside(value, below));
+        const [middle, twice] = [add(found, inside), times(above ? high : low, rational(2))];
+        if (above ? atMost(middle, twice) : atMost(twice, middle)) return inside;
+      }
     }
     return wrong(`a number from ${text(low)} to ${text(high)}`);
   };
