@@ -304,6 +304,23 @@ def test_closed_tasks_and_retired_keys_take_nothing(tmp_path: Path) -> None:
     walk_with(tmp_path, None, walk)
 
 
+def test_a_folder_of_keys_that_is_away_retires_no_key(tmp_path: Path) -> None:
+    """Devices take 410 as final, so a volume that is not mounted must not look like no keys."""
+
+    async def walk(trio: Trio) -> None:
+        task = trio.task()
+        await trio.register(task)
+        (token,) = await trio.enrol(1)
+        folder = trio.keys.path
+        folder.rename(folder.with_name("away"))
+        assert (await trio.to_analyzer.get("/keys")).status_code == 503
+        await trio.shuffler.analyzer_keys.learn()
+        assert (await trio.post(task, encrypt_report(task, 1), token)).status_code == 201
+        folder.with_name("away").rename(folder)
+
+    walk_with(tmp_path, None, walk)
+
+
 def test_the_analyzer_is_away_for_an_hour(tmp_path: Path) -> None:
     """Pauses grow to the configured longest one; the batch waits and arrives in the end."""
     passed, tries = 0, 0

@@ -29,6 +29,7 @@ from shuffledp.service.analyzer.store import (
     published_results,
 )
 from shuffledp.service.analyzer.task_log import TaskLog
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.access import require
 from shuffledp.service.http.bodies import given_reason
 from shuffledp.service.http.logs import log
@@ -136,7 +137,10 @@ class Analyzer(Role):
             )
 
     async def answer_keys(self, _: Request) -> Response:
-        """The public halves of all keys and their states."""
+        """The public halves of all keys and their states. A folder that is away is no empty list:
+        shufflers would take every key for destroyed, and devices would give up."""
+        if not self.keys.path.is_dir():
+            raise StorageUnavailable("The folder of keys is missing.")
         keys = [key.public.to_dict() | {"state": key.state} for key in self.keys.all()]
         return JSONResponse({"keys": keys})
 
