@@ -312,6 +312,18 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: shuffledp.count([1], epsilon=1, seed=np.timedelta64(1, "s")),  # type: ignore[call-overload]
         "whole number or a text",
     ),
+    "epsilon as array": (
+        lambda: shuffledp.count([1], epsilon=np.array([1, 2])),  # type: ignore[call-overload]
+        "finite number",
+    ),
+    "confidence beyond every float": (
+        lambda: shuffledp.count([1], epsilon=1, confidence="1e400"),
+        "must lie above 0",
+    ),
+    "negative confidence beyond every float": (
+        lambda: shuffledp.count([1], epsilon=1, confidence="-1e400"),
+        "must lie above 0",
+    ),
     "seed that is not text": (
         lambda: shuffledp.count([1], epsilon=1, seed="\ud800"),
         "surrogate",

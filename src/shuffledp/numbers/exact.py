@@ -36,7 +36,7 @@ millions of digits."""
 def exact(value: ExactNumber, name: str) -> Fraction:
     """`value` as an exact fraction; a float stands for exactly its binary value."""
     allowed = f"{name} must be a finite number (int, Fraction, Decimal, float, or text like 0.1)"
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+    if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction | Decimal):
         raise ParameterError(f"{allowed}; a {type(value).__name__} was given.")
@@ -104,7 +104,8 @@ def probability(value: ExactNumber, name: str) -> Fraction:
 def checked_confidence(value: ExactNumber) -> float:
     """`value` as the confidence of intervals; refuses levels for which no interval can be
     computed."""
-    confidence = float(exact(value, "confidence"))
+    number = exact(value, "confidence")
+    confidence = float(number) if 0 < number < 1 else 1.0  # others may exceed every float
     if not 0 < confidence <= LARGEST_CONFIDENCE:
         raise ParameterError(
             "confidence must lie above 0 and be at most 0.999999999 (1 − 10⁻⁹), for example 0.95."
