@@ -36,7 +36,8 @@ millions of digits."""
 def exact(value: ExactNumber, name: str) -> Fraction:
     """`value` as an exact fraction; a float stands for exactly its binary value."""
     allowed = f"{name} must be a finite number (int, Fraction, Decimal, float, or text like 0.1)"
-    if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1:
+    one = type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1
+    if one and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction | Decimal):
         raise ParameterError(f"{allowed}; a {type(value).__name__} was given.")
