@@ -202,4 +202,4 @@ def test_a_plan_by_the_per_index_rule_does_not_yet() -> None:
 def test_histograms_and_other_kinds_say_what_is_missing() -> None:
     assert "per index" in machine_checked(plan_histogram(1000, 1, ["a", "b"]).certificate)
     paper = plan_count(1000, 1, cell="paper").certificate
-    assert machine_checked(paper) == "not yet machine-checked: the proof of the paper's cell"
+    assert machine_checked(paper) == "not yet machine-checked: the proof of paper cells"

@@ -8,6 +8,7 @@ import itertools
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,20 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "negative confidence beyond every float": (
         lambda: shuffledp.count([1], epsilon=1, confidence="-1e400"),
         "must lie above 0",
+    ),
+    "seed of nanoseconds": (
+        lambda: shuffledp.count([1], epsilon=1, seed=np.timedelta64(1, "ns")),  # type: ignore[call-overload]
+        "whole number or a text",
+    ),
+    "labels of nanoseconds": (
+        lambda: shuffledp.plan_histogram(100, 1, np.timedelta64(5, "ns")),  # type: ignore[arg-type]
+        "list of labels",
+    ),
+    "bounds without a float between them": (
+        lambda: shuffledp.real_sum(
+            [0.1] * 300, epsilon=1, bounds=(Fraction(1, 10), Fraction(1, 10) + Fraction(1, 10**19))
+        ),
+        "outside",
     ),
     "seed that is not text": (
         lambda: shuffledp.count([1], epsilon=1, seed="\ud800"),

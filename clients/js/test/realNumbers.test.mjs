@@ -28,6 +28,10 @@ test("a nearest float inside the bounds is taken as it is, and the next one outs
   assert.throws(() => inside(-5e-324));
   const zero = between({ low: exactly("0"), high: exactly("1") });
   assert.throws(() => zero(-Number.MIN_VALUE));
+  // whatever the bounds: what is taken lies between them, also where they enclose no float
+  const narrow = between({ low: exactly("0.1"), high: exactly("0.10000000000000000001") });
+  for (const near of [0.1, 0.09999999999999999, 0.10000000000000002])
+    assert.throws(() => narrow(near));
   const above = between({ low: exactly("1"), high: exactly("5") });
   for (const far of [0, -0, Number.MIN_VALUE, Number.MAX_VALUE, -Number.MAX_VALUE])
     assert.throws(() => above(far), /a number from 1 to 5/);

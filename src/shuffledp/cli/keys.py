@@ -94,7 +94,7 @@ def run_destroy(args: argparse.Namespace) -> None:
     from shuffledp.tasks.keys import KeyFolder
 
     folder = KeyFolder(args.folder)
-    folder.known(args.id)  # refuses a wrong number before asking
+    folder.check(args.id)  # refuses a wrong number before asking
     if not args.yes:
         confirm(
             f"Destroy key {args.id} in {args.folder}? Nothing that was encrypted for it can ever "

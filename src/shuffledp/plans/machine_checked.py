@@ -46,8 +46,7 @@ def _missing(certificate: Certificate) -> list[str]:
         if isinstance(cell.proof, UrnProof) and cell.proof.rule in CHECKED_RULES:
             continue
         if not isinstance(cell.proof, BoundedProof):
-            kind = "the paper's" if cell.kind == "paper" else f"a {cell.kind}"
-            missing[f"the proof of {kind} cell"] = None
+            missing[f"the proof of {cell.kind} cells"] = None
             continue
         for side in (cell.proof.up, cell.proof.down):
             if side.rule not in CHECKED_RULES:

@@ -31,9 +31,9 @@ def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not float(low) <= value <= float(high):  # also if it is NaN
-        raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
     first, last = outermost_floats(low, high)
+    if not (first <= last and float(low) <= value <= float(high)):  # also if it is NaN
+        raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
     return min(max(value, first), last)
 
 
@@ -54,19 +54,19 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     if not numbers.size:
         return numbers
     least, most = numbers.min(), numbers.max()
-    if not (least >= float(low) and most <= float(high)):  # also for NaN
+    first, last = outermost_floats(low, high)
+    if not (first <= last and least >= float(low) and most <= float(high)):  # also for NaN
         raise ValueOutOfRange(
             f"Some values are missing, not finite, or outside [{show(low)}, {show(high)}]; "
             "nothing was randomized: widen the bounds, or clip the values "
             "with clamp=True (--clamp)."
         )
-    first, last = outermost_floats(low, high)
     return numbers if first <= least and most <= last else np.clip(numbers, first, last)
 
 
 @lru_cache(maxsize=64)
 def outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
-    """The least and the largest float within exact bounds."""
+    """The least and the largest float within exact bounds; the first is larger if there is none."""
     first, last = float(low), float(high)
     first = first if Fraction(first) >= low else math.nextafter(first, math.inf)
     last = last if Fraction(last) <= high else math.nextafter(last, -math.inf)

@@ -26,5 +26,9 @@ def data_frame(
         raise MissingExtra("narwhals" if installed else wanted[-1], "frames")
     import narwhals.stable.v2 as nw
 
-    named = {f"{name} (label)" if name in numbers else name: one for name, one in labels.items()}
+    named: dict[str, list[Any]] = {}
+    for name, one in labels.items():
+        while name in numbers or name in named:
+            name += " (label)"
+        named[name] = one
     return nw.from_dict(named | numbers, backend=installed[0]).to_native()  # type: ignore[arg-type]

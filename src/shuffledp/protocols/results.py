@@ -411,7 +411,11 @@ class HistogramResult(LabelledResult):
 
     def to_dict(self) -> dict[str, Any]:
         """The histogram as a JSON object."""
-        return {"query": self.query, "buckets": self._listed(), **self.promise()}
+        buckets = self._listed()
+        for bucket in buckets:  # counts are whole, also where `clamp` was given a float
+            for name in ("interval", "joint_interval"):
+                bucket[name] = [int(end) for end in bucket[name]]
+        return {"query": self.query, "buckets": buckets, **self.promise()}
 
     def __str__(self) -> str:
         # counts are whole numbers, and so are the ends of their intervals

@@ -364,7 +364,7 @@ def _checked_entropy(entropy: object, seed: object) -> Entropy:
         return entropy
     if entropy is not SYSTEM:
         raise ParameterError("Pass seed or entropy, not both.")
-    if isinstance(seed, np.generic):
+    if isinstance(seed, np.generic) and not isinstance(seed, np.timedelta64 | np.datetime64):
         seed = seed.item()
     if isinstance(seed, bool) or not isinstance(seed, int | str):
         raise ParameterError(

@@ -135,10 +135,10 @@ class KeyFolder:
         renamed; so are those that a killed `write` has left. (A copy-on-write file system or a
         backup may keep older copies.)
         """
+        self.check(key_id)
         file = self._file(key_id)
-        if not file.exists():
-            raise self._unknown(key_id)
-        left = (*self.path.glob(f"key-{key_id}.old"), *self.path.glob(f".key-{key_id}.json.*"))
+        names = f"key-{key_id}.old", f"key-{key_id}.part", f".key-{key_id}.json.*"  # .part: of 0.3
+        left = [copy for name in names for copy in self.path.glob(name)]
         for copy in (*left, file):
             _overwrite(copy)
         for copy in left:
@@ -168,6 +168,12 @@ class KeyFolder:
         if old.exists():
             _overwrite(old)
             old.unlink()
+
+    def check(self, key_id: int) -> None:
+        """Raises `TaskError` unless there is a key of this number to destroy, readable or not: its
+        destruction may have been killed."""
+        if not self._file(key_id).exists():
+            raise self._unknown(key_id)
 
     def known(self, key_id: int) -> PrivateKey:
         """The key of this number; raises `TaskError` if there is none."""

@@ -46,7 +46,8 @@ export function between({ low, high }: Bounds): (value: Answer) => Rational {
       if (value !== 0) {
         const inside = exact(beside(value, below));
         const [middle, twice] = [add(found, inside), times(above ? high : low, rational(2))];
-        if (above ? atMost(middle, twice) : atMost(twice, middle)) return inside;
+        const nearest = above ? atMost(middle, twice) : atMost(twice, middle);
+        if (nearest && atMost(low, inside) && atMost(inside, high)) return inside;
       }
     }
     return wrong(`a number from ${text(low)} to ${text(high)}`);

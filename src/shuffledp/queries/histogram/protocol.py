@@ -47,7 +47,7 @@ BESIDE = "larger up + larger down"
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
     """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
-    if isinstance(labels, np.generic):
+    if isinstance(labels, np.generic) and not isinstance(labels, np.timedelta64 | np.datetime64):
         labels = labels.item()
     if isinstance(labels, int) and not isinstance(labels, bool):
         labels = range(min(labels, MOST_BUCKETS + 1))
@@ -81,7 +81,9 @@ def check_label_sizes(names: Iterable[Label], largest: int) -> None:
             "surrogate pairs; shorten or repair them."
         )
     if max(numbers, default=0) > largest or min(numbers, default=0) < -LARGEST_LABEL - 1:
-        raise ParameterError("Labels must be whole numbers of at most 64 bits; use smaller ones.")
+        raise ParameterError(
+            f"Labels must be whole numbers from −2⁶³ to {largest:,}; use smaller ones."
+        )
 
 
 def checked_heavy(heavy: object, labels: tuple[Label, ...]) -> tuple[Label, ...]:

@@ -368,7 +368,11 @@ class CrosstabQuery(Query[HistogramResult]):
                 f"There are more than {MOST_BUCKETS:,} combinations; use fewer labels."
             )
         if len(found) > 1 and any(TIMES in str(label) for labels in found for label in labels):
-            checked_labels(combined(found))  # two combinations may have the same name
+            names = combined(found)
+            if len(set(names)) < len(names):
+                raise ParameterError(
+                    "Two combinations have the same label; use labels without “ × ”."
+                )
         return cls(
             **asked.options(),
             columns=columns,

@@ -119,7 +119,13 @@ class Publishing:
     async def _hold(self, batch: StoredBatch, held: BatchHeld) -> None:
         if held.code == "implausible":  # it was charged
             await self.budget.note()
-        await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
+        try:
+            await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
+        except StorageUnavailable:  # of the bucket, not of the store: the other batches continue
+            raise StateLost(
+                "The parts of this batch cannot be removed from the bucket; bring the bucket back, "
+                "or give the server the right to delete there."
+            ) from None
         await self._store.hold(batch, str(held))
         self._metrics.count("batches", state="held")
         log(

@@ -33,6 +33,8 @@ LEAVE = (
     "UPDATE filling SET number = number + 1, reports = 0 "
     "WHERE task = $1 AND number = $2 AND reports = $3 RETURNING 1"
 )
+CLOSE_EARLY = f"WITH s AS ({LEAVE}) {CLOSING.format(id='$4', reports='$3')} FROM s RETURNING 1"
+"""For PostgreSQL: one statement, as `STORE`."""
 STORE = f"""
     WITH s AS (
         {FILL} AND {INCARNATION} = $13
@@ -151,6 +153,8 @@ async def close_early(
 ) -> bool:
     """Closes the batch that is being filled with exactly its current reports; False if they have
     changed. Uploads continue: the next one begins the next batch."""
+    if transaction.dialect == "postgresql":
+        return bool(await transaction.rows(CLOSE_EARLY, task, number, reports, batch_id))
     moved = await transaction.rows(LEAVE, task, number, reports)
     if moved:
         await transaction.run(CLOSE, task, number, batch_id, reports)

@@ -170,15 +170,18 @@ class FolderKeys(ReportKeys):
             with self._locked():
                 owner = self.path / "store"
                 if not owner.exists():
-                    write_whole(owner, identity, durable=True, secret=True)
+                    self._create(owner, identity)
                 if owner.read_bytes() != identity:
                     raise ConfigError(
                         f"The report keys in {self.path} belong to another store; use a separate "
                         "folder for every shuffler, or bring back the store that they belong to."
                     )
                 self._read_ended()
-                for left in self.path.glob(".*.key.*"):  # of `write_whole`, in a killed process
-                    erase(left)
+                for left in self.path.glob(".*.new*"):  # of `_create`, in a killed process
+                    if left.stat().st_nlink == 1:
+                        erase(left)
+                    else:  # another name of a key that is in use
+                        left.unlink()
                 for name in self._ended:
                     erase(self._file(name))
         except ShuffleDPError:
@@ -257,12 +260,23 @@ class FolderKeys(ReportKeys):
                 if name in self._ended:
                     raise KeyDestroyed
                 if not file.exists():
-                    write_whole(file, os.urandom(KEY_BYTES), durable=True, secret=True)
+                    self._create(file, os.urandom(KEY_BYTES))
                 return file.read_bytes()
         except (OSError, ParameterError, Timeout):
             raise StorageUnavailable(
                 "The folder of report keys cannot be written; free space on its disk."
             ) from None
+
+    def _create(self, file: Path, data: bytes) -> None:
+        """Makes a new file, complete and durable; fails if there is one, which another machine may
+        have made although this one does not see it yet."""
+        part = file.with_name(f".{file.name}.{os.urandom(8).hex()}.new")
+        write_whole(part, data, durable=True, secret=True)
+        try:
+            os.link(part, file)
+        finally:
+            part.unlink()
+        sync(self.path)
 
     def _destroy(self, name: Name, reason: str) -> None:
         with self._locked():
@@ -273,12 +287,10 @@ class FolderKeys(ReportKeys):
             erase(self._file(name))
 
     def _record(self, line: bytes) -> None:
-        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full.
-
-        Requires: the list was just read.
-        """
-        with open(self._list, "ab", buffering=0, opener=private) as out:
-            begin = min(out.seek(0, os.SEEK_END), self._read_bytes)
+        """Durably adds a line to the list of destroyed keys; adds nothing if the disk is full."""
+        with open(self._list, "a+b", buffering=0, opener=private) as out:
+            begin = out.seek(min(out.seek(0, os.SEEK_END), self._read_bytes))
+            begin += out.read().rfind(b"\n") + 1  # others' lines stay, read or not
             out.truncate(begin)  # a process that was killed may have left the beginning of a line
             try:
                 if out.write(line) != len(line):

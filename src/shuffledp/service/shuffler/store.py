@@ -99,7 +99,8 @@ class ShufflerStore:
         return await self.database.run(
             lambda transaction: filling.close_early(
                 transaction, entry.number, state.number, state.reports, key.batch_id
-            )
+            ),
+            atomic=not self.database.shared,
         )
 
     async def batches(self, task: int | None = None) -> list[Batch]:
