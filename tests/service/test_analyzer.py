@@ -30,6 +30,7 @@ from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
 from shuffledp.documents import files
 from shuffledp.service.analyzer import receiving
 from shuffledp.service.analyzer.store import StoredBatch
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.problems import Problem
 from shuffledp.tasks import parts
 from shuffledp.tasks.encryption import encrypt_all
@@ -465,17 +466,20 @@ def test_a_batch_that_is_discarded_before_its_turn_is_not_charged(
     run_trio(tmp_path, walk)
 
 
+@pytest.mark.parametrize("bucket", [False, True])
 def test_a_batch_whose_files_cannot_be_removed_is_held_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: bool
 ) -> None:
     """The status says why until then, and other batches are published meanwhile."""
 
     async def walk(trio: Trio, task: Task) -> None:
-        def fails(*_: object) -> None:
-            raise PermissionError
-
         publishing, turns = trio.analyzer.publishing, list[str]()
-        real = publishing._hold
+        real, removed = publishing._hold, trio.analyzer.inbox.remove
+
+        def fails(found: bytes, digest: bytes) -> None:
+            if found != batch:
+                return removed(found, digest)
+            raise StorageUnavailable("no right to delete") if bucket else PermissionError
 
         async def hold(*words: Any) -> None:
             turns.append("hold")
@@ -491,11 +495,13 @@ def test_a_batch_whose_files_cannot_be_removed_is_held_later(
                 while not turns:
                     publishing.arrived.set()  # not after five seconds
                     await asyncio.sleep(0.01)
-            assert (await waiting_with_reason(trio, task))["problem"] == "PermissionError"
-        fresh, _, _ = made_reports(task)
-        later, body = batch_of(task, b"".join(fresh))
-        assert (await deliver(trio, later, body)).status_code == 201
-        await trio.results(task)
+            reason = "cannot be removed from the bucket" if bucket else "PermissionError"
+            assert reason in (await waiting_with_reason(trio, task))["problem"]
+            fresh, _, _ = made_reports(task)
+            later, body = batch_of(task, b"".join(fresh))
+            assert (await deliver(trio, later, body)).status_code == 201
+            await trio.results(task)
+        publishing.arrived.set()
         assert [one["state"] for one in await settled(trio, task, 2)] == ["held", "published"]
         assert (await trio.to_analyzer.get("/readyz")).status_code == 200
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shuffledp.cli.main import main
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder, PublicKey
 
@@ -66,10 +67,11 @@ def test_a_destruction_that_was_killed_is_repeated(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Path, "rename", killed)
         folder.destroy(1)
-    folder.destroy(1)
+    assert main(["keys", "destroy", str(tmp_path), "--id", "1", "--yes"]) == 0
     assert folder.destroyed(1) and folder.all() == []
     with pytest.raises(TaskError, match="no key 1"):
         folder.destroy(1)
+    assert main(["keys", "destroy", str(tmp_path), "--id", "1", "--yes"]) == 2
 
 
 def test_a_public_key_is_read_back_and_other_json_is_refused(tmp_path: Path) -> None:
