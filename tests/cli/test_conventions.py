@@ -41,7 +41,7 @@ EXAMPLES = [
 def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys)
     assert code == 0 and not err
-    assert run(capsys, "--help")[1] == out
+    assert run(capsys, "--help")[1] == run(capsys, "-h", "plan")[1] == out
     commands = next(one for one in parser()._actions if isinstance(one.choices, dict)).choices
     assert commands is not None
     grouped = [name for names in GROUPS.values() for name in names]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import run
 
+from shuffledp.cli.main import joined
+
 
 @pytest.mark.parametrize(
     ("words", "estimates"),
@@ -122,6 +124,20 @@ def test_labels_may_begin_with_a_minus(capsys: pytest.CaptureFixture[str], csv: 
     code, out, err = run(capsys, *words, "--other", "-2", "--json")
     assert code == 0, err
     assert [row["label"] for row in json.loads(out)["buckets"]] == [-1, 0, 1, "-2"]
+
+
+def test_a_file_whose_name_begins_with_a_minus(
+    capsys: pytest.CaptureFixture[str], csv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `--`, nothing is an option; a value after `=` is complete."""
+    monkeypatch.chdir(Path(csv).parent)
+    Path(csv).rename("-2020.csv")
+    for column in (("--column", "flag"), ("--column=flag",)):
+        code, out, err = run(
+            capsys, "count", *column, "--epsilon", "4", "--json", "--", "-2020.csv"
+        )
+        assert code == 0 and json.loads(out)["query"] == "count", err
+    assert joined(["count", "--column=x", "-1"]) == ["count", "--column=x", "-1"]
 
 
 def test_a_master_needs_spark(capsys: pytest.CaptureFixture[str], csv: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -147,6 +148,25 @@ def test_a_report_that_is_not_stored_costs_nothing(
         assert client.device.charges() == [] and not seen
         assert (client.outbox.stored(task.id) is not None) is is_stored
     client.resume()
+    assert len(seen) == len(client.device.charges()) == 1
+
+
+def test_a_disk_that_fills_up_leaves_no_part_of_a_report(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bytes] = []
+    client, real = device(task, tmp_path, answering([201], seen)), os.fsync
+
+    def full(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".part"):
+            raise OSError(errno.ENOSPC, "disk is full")
+        real(descriptor)
+
+    with monkeypatch.context() as broken, pytest.raises(OSError, match="disk is full"):
+        broken.setattr("os.fsync", full)
+        client.send(1)
+    assert client.device.charges() == [] and not [*tmp_path.rglob("*.part")]
+    client.send(1)
     assert len(seen) == len(client.device.charges()) == 1
 
 

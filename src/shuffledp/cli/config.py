@@ -12,7 +12,7 @@ from shuffledp.cli.output import Commands, Facts, add_command, add_group, emit
 if TYPE_CHECKING:
     from shuffledp.service.http.config import ServerConfig
 
-PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|([?&]password=)[^&]*")
+PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|([?&](?:ssl)?password=)[^&]*")
 """A password in the URL of a store, and what is before it."""
 
 

@@ -200,8 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not all(is_text(word) for word in words):
         print(NOT_TEXT, file=sys.stderr)
         return WRONG
-    named = next((word for word in words if not word.startswith("-")), None)
-    args = parser(named if named in MODULES else None).parse_args(words)
+    named = words[0] if words and words[0] in MODULES else None  # an option first may be -h
+    args = parser(named).parse_args(words)
     if not getattr(args, "verbose", False):
         return _run(args, verbose=False)
     out, level = logging.StreamHandler(sys.stderr), _LOGGER.level
@@ -253,10 +253,11 @@ def joined(arguments: Sequence[str]) -> list[str]:
     """The arguments, with values that begin with a dash joined to their options: a negative bound
     and a token with a dash are not options."""
     words = list(arguments)
-    for index in range(len(words) - 1, 0, -1):
+    end = words.index("--") if "--" in words else len(words)
+    for index in range(end - 1, 0, -1):
         option, value = words[index - 1 : index + 1]
         token = option == "--token" and value.startswith("-") and not value.startswith("--")
-        negative = option.startswith("--") and re.match("-[0-9.]", value)
+        negative = re.fullmatch("--[^=]+", option) and re.match("-[0-9.]", value)
         if token or negative:
             words[index - 1 : index + 1] = [f"{option}={value}"]
     return words

@@ -184,19 +184,22 @@ def configuration(
     return "\n".join(lines) + "\n"
 
 
-def wait_ready(url: str, seconds: float = 120.0) -> None:
+def wait_ready(url: str, seconds: float = 120.0, pause: float = 0.05) -> None:
     """Waits until a server is ready; raises `Unreachable` if it is not in time, and
     `UntrustedServer` at once."""
 
     def ready() -> bool | None:
         try:
-            return bool(call("GET", f"{url}/readyz", connection=BlockingConnection()))
+            answer = call("GET", f"{url}/readyz", connection=BlockingConnection())
+            return answer.status_code == 200 or None
         except UntrustedServer:
             raise
         except (Refused, Unreachable):
             return None
 
-    waited(ready, seconds, 0.05, f"The server at {url} is not ready; start it, or look at its log.")
+    waited(
+        ready, seconds, pause, f"The server at {url} is not ready; start it, or look at its log."
+    )
 
 
 def simulated(users: int) -> list[int]:

@@ -119,6 +119,9 @@ class LatestJob:
         end: dict[str, Any] | None = None
         try:
             mine.worker = await self._workers.take()
+            if mine.over.is_set():  # replaced while it waited for a process
+                self._workers.give_back(mine.worker)
+                raise Outdated
             with contextlib.suppress(ConnectionError):  # it has ended, and answers nothing
                 await _ask(mine.worker, {"job": job, "given": given})
             while (answer := await _answer(mine.worker)) is not None:

@@ -31,18 +31,18 @@ class Outbox:
         """Stores an encrypted report durably; raises `AlreadyAnswered` if there is one already."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = self.path / f"{task_id.hex()}.{os.urandom(4).hex()}.part"
-        with open(part, "xb", opener=private) as out:
-            out.write(body)
-            out.flush()
-            os.fsync(out.fileno())
         try:
+            with open(part, "xb", opener=private) as out:
+                out.write(body)
+                out.flush()
+                os.fsync(out.fileno())
             self.refuse_answered(task_id)
             os.link(part, self._file(task_id, "report"))  # fails if another program was faster
         except FileExistsError:
             self.refuse_answered(task_id)
             raise
         finally:
-            part.unlink()
+            part.unlink(missing_ok=True)
         sync(self.path)
 
     def stored(self, task_id: bytes) -> bytes | None:

@@ -234,7 +234,8 @@ class _Sender(Generic[Transport]):
         if body is None and not self.outbox.answered(self.task.id):
             raise Refused("Nothing is stored for this task; use `send` with a value.", 0)
         if body is not None:
-            self.device.charge(self.task, read_upload(body).report_id, self.policy)
+            report = read_upload(body).report_id
+            self.device.charge(self.task, report, self.policy, shuffler=self._shuffler)
         return body
 
 

@@ -44,7 +44,7 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     servers = {"shuffler": shuffler["url"], "analyzer": analyzer["url"]}
     for role, url in servers.items():
         say(f"Waiting for the {role} at {url}")
-        wait_ready(url, READY_SECONDS)
+        wait_ready(url, READY_SECONDS, PAUSE_SECONDS)
     task = _task(folder, shuffler, analyzer)
     secrets = folder.secrets("collector.env")
     tokens = {role: secrets[f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"] for role in servers}
@@ -111,7 +111,7 @@ def enrol_for_rehearsal(folder: Folder, url: str, say: Say) -> None:
     one report in total."""
     if not folder.to_enrol.exists():
         return
-    wait_ready(url, READY_SECONDS)
+    wait_ready(url, READY_SECONDS, PAUSE_SECONDS)
     hashes = folder.to_enrol.read_text("utf-8").split()
     token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
     folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice
