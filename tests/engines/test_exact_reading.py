@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,30 @@ def lazy_duckdb() -> Any:
     connection = pytest.importorskip("duckdb").connect()
     connection.execute("create table t as select i % 50_000 as u from range(2_000_000) rows(i)")
     return connection.sql('select u as "user", u % 2 as "group", u % 2 as value from t group by u')
+
+
+def test_a_condition_beside_the_only_column_of_a_lazy_frame() -> None:
+    """The value is 0 where it is kept, so none is 1."""
+    only = lazy_polars().select("value")
+    assert abs(shuffledp.count(only, epsilon=8, where="value = 0").value) < 5
+
+
+@pytest.mark.parametrize("made", [lazy_polars, lazy_duckdb])
+def test_a_function_of_a_lazy_frame_is_refused(made: Callable[[], Any]) -> None:
+    asked: dict[str, Any] = {"epsilon": 8, "column": "value", "where": lambda one: one}
+    groups: dict[str, Any] = {"by": "group", "groups": [0, 1]}
+    for more in ({}, groups):
+        with pytest.raises(ParameterError, match="collect the frame first"):
+            shuffledp.count(made(), **asked, **more)
+
+
+def test_dates_that_are_no_whole_days_fall_on_their_day() -> None:
+    column = pa.array([-1, 0, 86_399_999], pa.int64()).view(pa.date64())
+    assert [str(day) for day in column_of(column).values()] == [
+        "1969-12-31",
+        "1970-01-01",
+        "1970-01-01",
+    ]
 
 
 @pytest.mark.parametrize("made", [lazy_polars, lazy_duckdb])

@@ -330,7 +330,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "whole number or a text",
     ),
     "labels of nanoseconds": (
-        lambda: shuffledp.plan_histogram(100, 1, np.timedelta64(5, "ns")),  # type: ignore[arg-type]
+        lambda: shuffledp.plan_histogram(100, 1, np.timedelta64(5, "ns")),
         "list of labels",
     ),
     "bounds without a float between them": (

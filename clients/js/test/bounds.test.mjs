@@ -95,6 +95,12 @@ for (const [pairs, flood] of [
     assert.ok((await digitsWritten(refused)) < 5e6);
   });
 
+test("a paper cell's way down has the limit of every loss", () =>
+  refusedSoon(
+    paper((cell) => (cell.down_epsilon = "1024")),
+    /down_epsilon must be an exact number as text, like "1\/3", from 1e-9 to 1000/,
+  ));
+
 test("a huge flood takes many steps, but no numbers of many bits", async () => {
   const text = paper((cell, task) => {
     Object.assign(cell, { input_pairs: 300, flood_mean: `1${"0".repeat(100)}` });

@@ -77,11 +77,11 @@ class Parameters:
 
     def to_dict(self) -> dict[str, Any]:
         """All parameters, rationals as exact text."""
-        found = {}
+        kinds, found = get_type_hints(type(self)), {}
         for one in self._in_json():
             value = getattr(self, one.name)
             if not one.metadata.get("left_out") or value != one.default:
-                found[one.metadata.get("json", one.name)] = _to_json(value)
+                found[one.metadata.get("json", one.name)] = _to_json(kinds[one.name], value)
         return found
 
     @classmethod
@@ -95,12 +95,12 @@ class Parameters:
         return cls(**found)
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(kind: Any, value: Any) -> Any:
     if isinstance(value, Parameters):
         return value.to_dict()
     if isinstance(value, tuple):
         return [str(number) for number in value]
-    return str(value) if isinstance(value, Fraction) else value
+    return str(value) if kind is Fraction else value
 
 
 def _from_json(kind: Any, value: Any) -> Any:
@@ -108,7 +108,7 @@ def _from_json(kind: Any, value: Any) -> Any:
         return kind.from_dict(value)
     if isinstance(value, list):
         return tuple(Fraction(text) for text in value)
-    return Fraction(value) if isinstance(value, str) else value
+    return Fraction(value) if kind is Fraction else value
 
 
 class Cell(Parameters, ABC):

@@ -148,7 +148,9 @@ def _plain(value: Any) -> object:
         return float(value)
     if isinstance(value, np.datetime64) and array_type(np.asarray(value)) != "date":
         value = value.astype("datetime64[us]")  # of nanoseconds, `item` would make a whole number
-    return value.item()
+    found: object = value.item()
+    beyond = isinstance(value, np.datetime64) and isinstance(found, int)  # Python's years
+    return value if beyond else found
 
 
 def as_labels(values: Iterable[object]) -> list[Any]:

@@ -51,7 +51,11 @@ def plain(column: Any) -> Any:
         return column.cast(pa.string()).cast(pa.float64())
     if pa.types.is_string_view(kind):
         return column.cast(pa.large_string())
-    return column.cast(pa.date32(), safe=False) if pa.types.is_date64(kind) else column
+    if pa.types.is_date64(kind):
+        from pyarrow import compute
+
+        return compute.floor_temporal(column.cast(pa.timestamp("ms")), unit="day").cast(pa.date32())
+    return column
 
 
 def to_numpy(chunk: Any) -> NDArray[Any]:

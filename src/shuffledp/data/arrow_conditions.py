@@ -124,8 +124,8 @@ def _with_value(column: Any, one: Any) -> tuple[Any, Any]:
         kind = pa.float64()
         column = column.cast(kind, safe=False)
     elif holds == "whole":
-        kind = pa.decimal128(WHOLE_DIGITS)
-        column, one = column.cast(kind), Decimal(one)
+        kind = _wide(column) if abs(one) < 2**63 else pa.decimal128(WHOLE_DIGITS)
+        column, one = column.cast(kind), Decimal(one) if pa.types.is_decimal(kind) else one
     elif holds in ("time", "instant"):
         kind = pa.timestamp("us", tz=None if holds == "time" else "UTC")
         if not FIRST_YEAR < one.year < LAST_YEAR:  # no value of nanoseconds is so far away
@@ -141,13 +141,21 @@ def _two_columns(first: Any, second: Any) -> tuple[Any, Any]:
     if one != other:
         first, second = (part.cast(pa.float64(), safe=False) for part in (first, second))
     elif one == "whole":
-        first, second = (part.cast(pa.decimal128(WHOLE_DIGITS)) for part in (first, second))
+        kind = _wide(first, second)
+        first, second = (part.cast(kind) for part in (first, second))
     elif one == "text":
         first, second = (part.cast(pa.large_string()) for part in (first, second))
     elif one in ("time", "instant"):
         kind = pa.timestamp("us", tz=None if one == "time" else "UTC")
         first, second = (part.cast(kind, safe=False) for part in (first, second))
     return first, second
+
+
+def _wide(*columns: Any) -> Any:
+    """A type that holds the whole numbers of these columns exactly."""
+    pa = pyarrow()
+    unsigned = any(pa.types.is_uint64(column.type) for column in columns)
+    return pa.decimal128(WHOLE_DIGITS) if unsigned else pa.int64()
 
 
 def check_kinds(one: ColumnType, other: ColumnType) -> None:

@@ -157,25 +157,34 @@ def settled_source(source: object) -> object:
         return pa.chunked_array(source)
 
 
-def collected(source: object, names: Sequence[str]) -> object:
+def collected(source: object, names: Sequence[str | None], *, for_function: bool = False) -> object:
     """The columns of a lazy frame or a DuckDB relation in memory, if there are several to read;
-    anything else unchanged.
+    anything else unchanged. `names` has None for the only column.
 
     Evaluated again for each column, the rows of a join or an aggregate may have another order, so
-    that the columns would not belong together.
+    that the columns would not belong together. `for_function` refuses such data, because a
+    function may read any column.
     """
-    if len(names) < 2 or isinstance(
-        source, np.ndarray | list | tuple | range | str | Path | Source
-    ):
+    one = len(names) < 2 and not for_function
+    if one or isinstance(source, np.ndarray | list | tuple | range | str | Path | Source):
         return source
     require("frames")
     import narwhals.stable.v2 as nw
 
     _check_names(source)
     frame = nw.from_native(cast("Any", source), pass_through=True)
-    if not isinstance(frame, nw.LazyFrame) or not set(names) <= set(frame.collect_schema().names()):
+    if not isinstance(frame, nw.LazyFrame):
+        return source
+    if for_function:
+        raise ParameterError(
+            "For a lazy frame, where must be a condition such as \"way = 'bus'\", because a "
+            "function may see its rows in another order; or collect the frame first."
+        )
+    known = frame.collect_schema().names()
+    wanted = {known[0] if name is None and len(known) == 1 else name for name in names}
+    if not wanted <= set(known):
         return source  # a name that the frame does not have is refused where it is read
-    return frame.select(list(dict.fromkeys(names))).collect()
+    return frame.select([name for name in known if name in wanted]).collect()
 
 
 def refuse_name(column: str | None) -> None:

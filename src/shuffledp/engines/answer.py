@@ -25,7 +25,8 @@ def answer(query: Query[Any], data: object) -> Any:
     groups = query.user_groups()
     cluster = on_spark(data)
     if not cluster:
-        data = collected(data, local.columns_read(query, groups))
+        names = local.columns_read(query, groups)
+        data = collected(data, names, for_function=callable(query.where))
     if groups is not None:
         assert isinstance(query, GroupableQuery)
         if groups.public:

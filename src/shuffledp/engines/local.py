@@ -218,11 +218,13 @@ def format_of(query: Query[R], **more: Any) -> FileFormat:
     return FileFormat(encoding=query.encoding, delimiter=query.delimiter, **more)
 
 
-def columns_read(query: Query[R], groups: Groups | None) -> list[str]:
-    """The names of the columns that are read for a query, one for each time that it is read."""
-    names = [query.column, *query.columns_together, query.user, groups and groups.by]
-    names += columns_of(parsed(query.where)) if isinstance(query.where, str) else []
-    return [name for name in names if isinstance(name, str)]
+def columns_read(query: Query[R], groups: Groups | None) -> list[str | None]:
+    """The names of the columns that are read for a query, one for each time that it is read; None
+    for the only column of the data."""
+    more = [query.user, groups and groups.by]
+    more += columns_of(parsed(query.where)) if isinstance(query.where, str) else []
+    own = query.columns_together or (query.column,)
+    return [*own, *(name for name in more if isinstance(name, str))]
 
 
 def read_column(query: Query[R], data: object) -> Column:

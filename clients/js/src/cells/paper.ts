@@ -46,7 +46,7 @@ const PAPER = record({
   users: USERS,
   largest: whole(1, 10 ** 6),
   up_epsilon: EPSILON,
-  down_epsilon: exactly([1n, 10n ** 9n], [10n ** 9n, 1n]),
+  down_epsilon: EPSILON,
   mute_probability: exactly(ZERO, ONE),
   input_pairs: whole(0, 10 ** 9),
   flood_mean: exactly(ZERO, [10n ** 100n, 1n]),
@@ -196,15 +196,9 @@ export const paperCell: CellKind = {
   kind: "paper",
   read(data, name) {
     const cell = PAPER(data, name);
-    const { mute_probability: q, flood_mean, input_pairs, stand_in, largest, down_epsilon } = cell;
+    const { mute_probability: q, flood_mean, input_pairs, stand_in, largest } = cell;
     const bare = input_pairs === 0 && stand_in === 0;
-    if (
-      q[0] === 0n ||
-      q[0] === q[1] ||
-      stand_in > largest ||
-      (flood_mean[0] === 0n && !bare) ||
-      !atMost(down_epsilon, rational(1000 * largest))
-    )
+    if (q[0] === 0n || q[0] === q[1] || stand_in > largest || (flood_mean[0] === 0n && !bare))
       bad(`${name} has parameters that are not allowed`);
     return cellOf(cell);
   },

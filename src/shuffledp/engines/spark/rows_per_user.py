@@ -25,7 +25,7 @@ def people_in(rows: Any, several: RowsPerUser) -> int:
     from pyspark.sql.functions import expr
 
     adds_up = several.rows is None and column_type(rows) == "whole"
-    largest = "max(abs(cast(value as double)))" if adds_up else "0D"
+    largest = "max(abs(cast(value as decimal(20))))" if adds_up else "cast(0 as decimal(20))"
     each = rows.groupBy("user").agg(
         expr("count(*)").alias("rows"),
         expr("count_if(value is null)").alias("missing"),
@@ -38,7 +38,7 @@ def people_in(rows: Any, several: RowsPerUser) -> int:
         raise missing_values()
     if ids:
         raise DataError(MISSING_IDS)
-    check_sums(size or 0, most or 0)
+    check_sums(int(size or 0), int(most or 0))
     return int(people)
 
 
