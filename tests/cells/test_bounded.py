@@ -57,11 +57,20 @@ def test_each_user_follows_the_law_and_not_a_neighbour(cell: BoundedCell) -> Non
 
 
 def test_a_device_draws_the_same_law() -> None:
-    """One user at a time, and few of them: the paths for small arrays."""
+    """One user at a time: the path of devices. The twins: more muting up, muted users with
+    everybody's noise, and another value."""
     entropy = SeededEntropy("device")
-    draws = np.array([cell_draw(DIGIT, 1, entropy) for _ in range(8000)])
-    assert p_value(draws, masses(sent(DIGIT, 1), DIGIT.most_messages)) > 1e-4
-    assert p_value(draws, masses(sent(BIT, 1), DIGIT.most_messages)) < 1e-4
+    odds = tuple(o * F(3, 2) for o in DIGIT.up.odds)
+    other = replace(DIGIT, up=replace(DIGIT.up, odds=odds))
+    for x in range(DIGIT.largest + 1):
+        draws = np.array([cell_draw(DIGIT, x, entropy) for _ in range(20_000)])
+        assert p_value(draws, masses(sent(DIGIT, x), DIGIT.most_messages)) > 1e-4
+        for law in (
+            sent(other, x),
+            sent(DIGIT, x, muted_like_others=True),
+            sent(DIGIT, (x + 1) % (DIGIT.largest + 1)),
+        ):
+            assert p_value(draws, masses(law, DIGIT.most_messages)) < 1e-4
 
 
 def test_a_device_whose_odds_depend_on_its_value() -> None:
