@@ -66,7 +66,7 @@ def test_seeds() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "sentence"),
-    [("abc", "a list"), ([1, "a"], "all be"), ([2**64], "64 bits"), ([1, 1], "the same")],
+    [("abc", "a list"), ([1, "a"], "all be"), ([2**64], "from −2⁶³ to"), ([1, 1], "the same")],
 )
 def test_candidates_that_are_refused(labels: object, sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):

@@ -16,11 +16,13 @@ from described_answers import described_by
 from logged_tasks import KEYS
 
 from shuffledp.queries.count.planner import plan_count
+from shuffledp.service.analyzer import publishing
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.client.collector import signature_headers
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.shuffler import delivery
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
@@ -32,6 +34,8 @@ from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import Upload, plain_numbers
+
+publishing.TRY_AGAIN_SECONDS, delivery.LOOK_AGAIN_SECONDS = 0.5, 0.2  # servers in this process
 
 USERS = 20
 MADE = system_clock()
