@@ -47,7 +47,11 @@ LONG = {
     "tests/attacks/test_nginx.py": [
         "test_slow_uploads_reach_no_server",
     ],
+    "tests/attacks/test_operators.py": [
+        "test_a_full_disk_is_not_ready",
+    ],
     "tests/attacks/test_sockets.py": [
+        "test_a_declared_length_buys_no_time",
         "test_unfinished_requests_at_the_relay",
     ],
     "tests/baselines/test_errors.py": [
@@ -77,6 +81,9 @@ LONG = {
     "tests/browser/test_static_pages.py": [
         "test_the_verifier_accepts_what_holds_and_refuses_every_attack",
     ],
+    "tests/browser/test_survey.py": [
+        "test_a_person_answers_with_a_one_time_token_through_a_relay",
+    ],
     "tests/browser/test_token_endpoints.py": [
         "test_the_endpoint_gives_each_person_one_token[py]",
     ],
@@ -101,6 +108,7 @@ LONG = {
     "tests/cells/test_pooled.py": [
         "test_estimates_are_unbiased_with_the_exact_variance",
         "test_every_plan_is_certified[1000000000-3-0.1]",
+        "test_sums_of_buckets_have_the_exact_variance[2]",
     ],
     "tests/cells/test_shared.py": [
         "test_a_device_draws_the_law_and_not_a_neighbour[bits]",
@@ -130,6 +138,7 @@ LONG = {
         "test_whole_numbers_as_groups_users_and_row_by_row",
     ],
     "tests/engines/spark/test_queries.py": [
+        "test_parts_add_up_to_the_law_of_one_draw[bounded]",
         "test_parts_add_up_to_the_law_of_one_draw[paper]",
         "test_same_plan_certificate_and_result_as_on_one_machine[count-bit-asked1]",
         "test_same_plan_certificate_and_result_as_on_one_machine[count-label-asked2]",
@@ -150,6 +159,15 @@ LONG = {
     ],
     "tests/numbers/test_finite.py": [
         "test_huge_batches",
+    ],
+    "tests/packaging/test_bare.py": [
+        "test_a_command_says_what_it_needs_before_it_acts[client-words1]",
+        "test_a_command_says_what_it_needs_before_it_acts[client-words2]",
+        "test_a_command_says_what_it_needs_before_it_acts[client-words3]",
+        "test_a_command_says_what_it_needs_before_it_acts[plot-words11]",
+        "test_a_command_says_what_it_needs_before_it_acts[service-words5]",
+        "test_a_command_says_what_it_needs_before_it_acts[service-words6]",
+        "test_a_command_says_what_it_needs_before_it_acts[service-words7]",
     ],
     "tests/packaging/test_project_files.py": [
         "test_the_light_set_up_has_what_its_tests_import",
@@ -221,6 +239,9 @@ LONG = {
     "tests/queries/test_counts_by_group.py": [
         "test_counts_are_unbiased_with_their_error_and_coverage[sparse]",
     ],
+    "tests/queries/test_crosstabs.py": [
+        "test_marginals_and_shares_keep_their_confidence_and_a_narrower_one_does_not",
+    ],
     "tests/queries/test_dither.py": [
         "test_the_search_takes_a_dither_where_it_helps",
     ],
@@ -252,6 +273,9 @@ LONG = {
     ],
     "tests/queries/test_quantile_bins.py": [
         "test_more_rows_are_answered_more_finely_and_the_error_is_stated",
+    ],
+    "tests/queries/test_readers.py": [
+        "test_all_readers_agree[bits]",
     ],
     "tests/queries/test_real_sum_errors.py": [
         "test_the_stated_error_is_the_true_one[normal-1]",
@@ -285,6 +309,11 @@ LONG = {
     "tests/service/test_shuffler.py": [
         "test_noise_top_up_releases_after_the_wait[postgres-canonical-bounded-missing]",
         "test_noise_top_up_releases_after_the_wait[postgres-uniform-paper-full]",
+    ],
+    "tests/studio/test_steps.py": [
+        "test_every_question_gets_a_plan[integer-sum]",
+        "test_every_question_gets_a_plan[mean]",
+        "test_every_question_gets_a_plan[real-sum]",
     ],
 }
 """Tests and single cases in files of another tier that take long: builds, large grids, further
