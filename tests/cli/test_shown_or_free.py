@@ -49,7 +49,7 @@ def test_a_full_output(
 
 
 def test_a_pipe_that_nobody_reads(csv: str, ledger: Ledger) -> None:
-    """As a program of its own, which also must end without a complaint of Python's."""
+    """In a separate process, where Python must not complain at its end either."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
