@@ -259,20 +259,24 @@ def test_a_line_that_was_not_written_completely_spoils_no_other(tmp_path: Path) 
         again.key(TASK, 2)
 
 
+def opened(folder: Path) -> FolderKeys:
+    """The folder of keys as another process or machine opens it."""
+    keys = FolderKeys(folder / "keys")
+    keys.open(STORE)
+    return keys
+
+
 def test_what_another_machine_recorded_is_never_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a shared volume, a file may look shorter for some seconds than it is."""
-    ours, theirs = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
-    for keys in (ours, theirs):
-        keys.open(STORE)
+    ours, theirs = opened(tmp_path), opened(tmp_path)
     ours.destroy(TASK, 1)
     with monkeypatch.context() as patch:
         patch.setattr(ours, "_read_ended", lambda: None)
         theirs.destroy(TASK, 2)
         ours.destroy(TASK, 3)
-    again = FolderKeys(tmp_path / "keys")
-    again.open(STORE)
+    again = opened(tmp_path)
     assert [again.ended(TASK, number) for number in (1, 2, 3)] == ["delivered"] * 3
 
 
@@ -280,9 +284,7 @@ def test_two_machines_never_make_two_keys_of_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a shared volume, one may not see yet what the other one has made."""
-    ours, theirs = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
-    for keys in (ours, theirs):
-        keys.open(STORE)
+    ours, theirs = opened(tmp_path), opened(tmp_path)
     made = theirs.key(TASK, 1)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "exists", lambda *_: False)
