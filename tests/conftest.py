@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from browsers import Browser, running_browser
 from quick_folders import quick_folder
+from repeatable_noise import SEED, RepeatableNoise
 from tiers import OUTSIDE, TIERS, tier_of
 
 SPARK = "tests/engines/spark/"
@@ -36,6 +37,7 @@ FIRST = (
 )
 """What takes longest, so that no process is left alone with it at the end."""
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
+NOISE = None if SEED == "none" else RepeatableNoise()
 _verdicts: dict[str, list[bool]] = {}
 _seconds: dict[str, dict[str, float]] = {}
 """How long each test took, setup and teardown included, by tier."""
@@ -48,6 +50,17 @@ def pytest_configure() -> None:
     if folder := quick_folder():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
     inspect.signature(httpx2.get).parameters["timeout"].default.read = 60.0
+
+
+def pytest_report_header() -> str:
+    return f"noise of this process: {'real' if NOISE is None else f'seed {SEED}'}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture: what they draw is repeatable, too."""
+    if NOISE is not None:
+        NOISE.begin(item.nodeid)
 
 
 @pytest.hookimpl(tryfirst=True)

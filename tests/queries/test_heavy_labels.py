@@ -154,7 +154,7 @@ def test_the_call_the_command_and_a_condition(
     command = ["histogram", str(tmp_path / "rows.csv"), "--column", "country", "--epsilon", "1"]
     assert main([*command, "--labels", labels, "--heavy", "US,DE", "--json"]) == 0
     rows = {row["label"]: row for row in json.loads(capsys.readouterr().out)["buckets"]}
-    assert abs(rows["US"]["estimate"] - 10_000) < 25
+    assert abs(rows["US"]["estimate"] - 10_000) < 60  # in 1 release of 160, a user jumps by 27
     plan = ["plan", "histogram", "--users", "1e5", "--epsilon", "1", "--labels", "1000"]
     assert main([*plan, "--heavy", "3,7", "--output", "-"]) == 0
     shown = json.loads(capsys.readouterr().out)
