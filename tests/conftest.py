@@ -7,6 +7,7 @@ documents say) and prints a table, attack by attack; `make test` runs a short fo
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 from collections.abc import Iterator
@@ -50,6 +51,12 @@ def pytest_configure() -> None:
     if folder := quick_folder():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
     inspect.signature(httpx2.get).parameters["timeout"].default.read = 60.0
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
