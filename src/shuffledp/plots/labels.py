@@ -84,11 +84,14 @@ def _label(
 
 def _offsets(width: float, height: float) -> Iterable[Point]:
     """Offsets of a label's lower left corner, nearest first."""
-    for away in (12, 22, 34, 48, 66, 88, 112, 140):
+    distances = (12, 22, 34, 48, 66, 88, 112, 140)
+    for away in distances:
         left, below = -away - width, -away / 2 - height
         yield from ((away, -height / 2), (left, -height / 2))
         yield from ((-width / 2, away), (-width / 2, -away - height))
         yield from ((away, away / 2), (away, below), (left, away / 2), (left, below))
+    for away in distances:  # above one another, where many lines end in one point
+        yield from ((distances[0], away), (distances[0], -away - height))
 
 
 def _nearest(offset: Point, size: Point) -> Point:
