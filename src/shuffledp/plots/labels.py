@@ -62,18 +62,21 @@ def _label(
 
     def free(offset: Point) -> bool:
         box = _box(centre, offset, size)
-        near = _nearest(offset, size)
-        way = _between(centre, (centre[0] + near[0], centre[1] + near[1]))
         return (
             frame.x0 <= box.x0
             and box.x1 <= frame.x1
             and frame.y0 <= box.y0
             and box.y1 <= frame.y1
             and not box.count_overlaps(taken)
-            and not any(label.fully_contains(*dot) for label in labels for dot in way)
         )
 
-    offset = next(filter(free, offsets), offsets[0])
+    def in_sight(offset: Point) -> bool:
+        near = _nearest(offset, size)
+        way = _between(centre, (centre[0] + near[0], centre[1] + near[1]))
+        return not any(label.fully_contains(*dot) for label in labels for dot in way)
+
+    places = [*filter(free, offsets)] or offsets[:1]  # better behind a label than on one
+    offset = next(filter(in_sight, places), places[0])
     text.set_position(offset)
     near = _nearest(offset, size)
     if math.hypot(*near) > 16:
@@ -84,14 +87,11 @@ def _label(
 
 def _offsets(width: float, height: float) -> Iterable[Point]:
     """Offsets of a label's lower left corner, nearest first."""
-    distances = (12, 22, 34, 48, 66, 88, 112, 140)
-    for away in distances:
+    for away in (12, 22, 34, 48, 66, 88, 112, 140):
         left, below = -away - width, -away / 2 - height
         yield from ((away, -height / 2), (left, -height / 2))
         yield from ((-width / 2, away), (-width / 2, -away - height))
         yield from ((away, away / 2), (away, below), (left, away / 2), (left, below))
-    for away in distances:  # above one another, where many lines end in one point
-        yield from ((distances[0], away), (distances[0], -away - height))
 
 
 def _nearest(offset: Point, size: Point) -> Point:
