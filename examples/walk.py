@@ -39,6 +39,6 @@ def walk(values: Iterable[int], plan: Plan[Estimate]) -> Estimate:
 if __name__ == "__main__":
     bits = [int(user % 3 == 0) for user in range(1000)]
     plan = shuffledp.plan_count(users=len(bits), epsilon=1)
-    print(plan.certificate.epsilon, "is what taking part costs, proved for these parameters")
+    print(f"ε = {plan.certificate.epsilon}, proved for these parameters")
     print(walk(bits, plan))
     print("truth:", sum(bits))

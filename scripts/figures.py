@@ -22,7 +22,7 @@ from shuffledp.baselines.base import QueryName
 from shuffledp.baselines.table import Table, compare
 from shuffledp.cli.compare import cells_of, number
 from shuffledp.plots.frontier import frontier
-from shuffledp.plots.scaling import AXES, scaling
+from shuffledp.plots.scaling import scaling
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEADINGS = ("protocol", "RMSE", "over central", "messages", "bits per user", "privacy", "trust")
@@ -139,9 +139,8 @@ def draw(folder: Path) -> None:
     for query, setting in SETTINGS.items():
         frontier(compare(query, setting), str(folder / f"frontier-{query}.png"))
         print(folder / f"frontier-{query}.png")
-    for over in AXES:
-        scaling("count", SETTINGS["count"], over, str(folder / f"scaling-{over}.png"))
-        print(folder / f"scaling-{over}.png")
+    scaling("count", SETTINGS["count"], "users", str(folder / "scaling-users.png"))
+    print(folder / "scaling-users.png")
 
 
 def main() -> None:

@@ -3,8 +3,9 @@
     shuffledp demo --allow-origin http://127.0.0.1:8000     (in another terminal)
     python examples/site/server.py --survey http://127.0.0.1:PORT
 
-The demo prints its port. With a deployment of your own, `token` enrols at your shuffler or issuer
-instead; docs/how-to/your-site.md shows that endpoint for Python and for Node.
+The demo prints the address with PORT: "Open http://127.0.0.1:PORT in your browser". With a
+deployment of your own, `token` enrols at your shuffler or issuer instead;
+docs/how-to/your-site.md shows that endpoint for Python and for Node.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Site(BaseHTTPRequestHandler):
         """Serves the page and the client's files."""
         name = self.path.split("?")[0].removeprefix("/")
         if name == "":
-            page = (FOLDER / "index.html").read_text("utf-8").replace("SURVEY", self._task())
+            page = (FOLDER / "index.html").read_text("utf-8").replace("SURVEY", self.task())
             self._answer(200, page.encode(), TYPES["html"])
         elif name.removeprefix("client/").removesuffix(".js").isalpha() and name.endswith(".js"):
             file = CLIENT / name.removeprefix("client/")
@@ -49,8 +50,10 @@ class Site(BaseHTTPRequestHandler):
         with urllib.request.urlopen(asked) as answer:
             self._answer(200, answer.read(), "application/json")
 
-    def _task(self) -> str:
-        with urllib.request.urlopen(f"{self.survey}/task.json") as answer:
+    @classmethod
+    def task(cls) -> str:
+        """The address of the demo's task."""
+        with urllib.request.urlopen(f"{cls.survey}/task.json") as answer:
             return str(json.load(answer)["task"])
 
     def _answer(self, status: int, body: bytes, kind: str) -> None:
@@ -68,10 +71,14 @@ class Site(BaseHTTPRequestHandler):
 def main() -> None:
     """Serves the site on 127.0.0.1."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--survey", required=True, help="the URL that the demo prints")
+    parser.add_argument("--survey", required=True, help="the demo's address, from its line Open …")
     parser.add_argument("--port", type=int, default=8000)
     args = parser.parse_args()
     Site.survey = args.survey.rstrip("/")
+    try:
+        Site.task()
+    except (OSError, ValueError):
+        parser.error("no demo answers there; --survey is the address in its line Open …")
     ThreadingHTTPServer(("127.0.0.1", args.port), Site).serve_forever()
 
 

@@ -38,7 +38,20 @@ def test_queries(
     code, out, _ = run(capsys, name, csv, "--epsilon", "4", *rest)
     assert code == 0 and "protects any one user's value" in out and "interval" in out
     assert "public   the number of users, 300 " in out
+    assert ("clipped  what lies beyond the bounds" in out) == ("--clamp" in words)
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_counts_of_kept_rows_are_not_called_users(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,flag\n" + "".join(f"{n % 40},{n % 2}\n" for n in range(120)))
+    words = (str(path), "--user", "id", "--rows-per-user", "2", "--epsilon", "4")
+    _, out, _ = run(capsys, "count", *words, "--column", "flag")
+    assert "of 80 kept rows of 40 users" in out
+    _, out, _ = run(capsys, "histogram", *words, "--column", "flag", "--labels", "0,1")
+    assert out.splitlines()[1].split()[:2] == ["flag", "rows"]
 
 
 def test_histogram_quantiles_pictures_and_ledger(

@@ -48,3 +48,11 @@ def test_every_file_that_a_page_names_exists() -> None:
     }
     assert len(named) > 80
     assert not [one for one in sorted(named) if not (ROOT / one[1]).exists()]
+
+
+def test_every_picture_is_on_a_page() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    text = "".join(page.read_text("utf-8") for page in pages)
+    pictures = sorted(one.name for one in (ROOT / "docs/figures").iterdir())
+    assert len(pictures) > 15
+    assert not [name for name in pictures if f"figures/{name}" not in text]

@@ -11,6 +11,7 @@ import pytest
 
 import shuffledp
 from shuffledp.plots import figures
+from shuffledp.plots.labels import Labelled, label_points
 
 LABELS = ["$5 & $10", "a\\$b", "x^2_3", "Köln", "東京", "line\nbreak", "", "é" * 60]
 
@@ -122,3 +123,15 @@ def test_one_number_at_any_noise(epsilon: str | int) -> None:
 def test_pictures_show_themselves_in_notebooks() -> None:
     figure: Any = shuffledp.count([1, 0] * 50, epsilon=1).plot()
     assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_labels_of_lines_that_end_in_one_point_do_not_overlap() -> None:
+    figure, (axes,) = figures.new_figure(8, 4.5)
+    axes.set(xlim=(0, 10), ylim=(0, 10))
+    words = [f"protocol number {n}" for n in range(7)]
+    points = [Labelled(text=word, x=5, y=5, colour="#000000") for word in words]
+    label_points(figure, axes, points, [([0, 5], [5, 5])])
+    figure.draw_without_rendering()
+    boxes = [one.get_window_extent() for one in axes.texts if one.get_text()]
+    assert len(boxes) == 7
+    assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))

@@ -270,7 +270,7 @@ def test_whole_numbers_missing_values_and_users() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({}, "Pass labels for one column"),
+        ({}, "A histogram needs its labels"),
         ({"by": ["way"]}, "without labels, other or heavy"),
         ({"domains": DOMAINS}, "without labels, other or heavy"),
         ({"by": ["way"], "domains": DOMAINS, "labels": 2}, "without labels, other or heavy"),

@@ -133,3 +133,14 @@ def test_the_sample() -> None:
         shuffledp.samples.path("../secret")
     with pytest.raises((ParameterError, DataError), match="There is no column"):
         column_of("sample:commute", "nothing", FileFormat())
+
+
+def test_a_file_with_another_delimiter_gets_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("name;answer\nA;1\n")
+    with pytest.raises(ParameterError, match=r"there are name;answer\. .*delimiter"):
+        column_of(path, "answer", FileFormat())
+    assert column_of(path, "answer", FileFormat(delimiter=";")).rows == 1
+    path.write_text("name,answer\nA,1\n")
+    with pytest.raises(ParameterError, match=r"there are name, answer\.$"):
+        column_of(path, "nothing", FileFormat())

@@ -191,7 +191,7 @@ def test_the_commands_say_what_to_do_next(tmp_path: Path, capsys: Any) -> None:
     assert main(["init", folder, *said]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main(["start", folder, "--check"]) == 2
-    assert "The introduction of analyzer and collector is missing" in capsys.readouterr().err
+    assert "of the analyzer and the collector is missing" in capsys.readouterr().err
     assert main(["start", str(tmp_path)]) == 2
     assert "was not made by" in capsys.readouterr().err
     assert main(["rehearse", folder]) == 2

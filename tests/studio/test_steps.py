@@ -468,7 +468,7 @@ def test_the_page_can_be_used_without_a_mouse_and_in_the_dark(
         browser.dark(dark)
         assert browser.run(LEAST_CONTRAST) >= 4.5, f"dark: {dark}"
     page.step("plan")
-    page.picture("dark")
+    browser.picture("studio-dark")
     browser.dark(False)
     for width in (1000, 500):
         browser.size(width, 900)

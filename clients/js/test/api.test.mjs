@@ -134,3 +134,12 @@ test("published results are read, and those of another task refused", async () =
   globalThis.fetch = async () => Promise.reject(new TypeError("away"));
   await assert.rejects(read(), fails("network"));
 });
+
+test("a server that does not answer is named as such, without a status", async () => {
+  globalThis.fetch = async () => Promise.reject(new TypeError("away"));
+  const message = "The task could not be loaded (no answer); try again later.";
+  await assert.rejects(loadTask("https://shuffler.example/task.json"), {
+    code: "network",
+    message,
+  });
+});

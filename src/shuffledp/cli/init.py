@@ -165,8 +165,8 @@ def run_start(args: argparse.Namespace) -> None:
     missing = folder.missing()
     if missing:
         raise ParameterError(
-            f"The introduction of {' and '.join(missing)} is missing; ask that organisation for "
-            "its introduction.json, and pass it with --with."
+            f"The introduction of the {' and the '.join(missing)} is missing; ask that "
+            "organisation for its introduction.json, and pass it with --with."
         )
     if args.rehearse and "collector" not in folder.own.roles:
         raise ParameterError("Only the collector can rehearse; leave --rehearse out.")

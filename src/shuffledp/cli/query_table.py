@@ -28,6 +28,8 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     rows = [("privacy", _privacy(result)), public, *_asked_for(args)]
     if getattr(args, "verbose", False):
         rows += _details(result)
+    if result.clamped:
+        rows.append(("clipped", "what lies beyond the bounds counts as the nearest bound"))
     if result.about:
         rows.append(("note", result.about))
     return Group(answer, Facts("", rows))
@@ -63,7 +65,8 @@ def _details(result: Result) -> list[tuple[str, str]]:
 def _unit(name: str, result: Result, column: str | None) -> str:
     """What the numbers count or measure."""
     if name in COUNTS:
-        return f"of {counted(result.users, 'user')}"
+        kept = "" if result.rows_kept is None else f"{counted(result.rows_kept, 'kept row')} of "
+        return f"of {kept}{counted(result.users, 'user')}"
     return f"({column})" if column else ""
 
 
@@ -91,7 +94,8 @@ def _numbers(result: Result, args: argparse.Namespace) -> Any:
         first, name = result.by, result.answer
     else:
         first, name = column or "label", str(getattr(result, "query", "quantiles"))
-    unit = "users" if name in COUNTS else (column or "estimate")
+    one = "users" if result.rows_kept is None else "rows"
+    unit = one if name in COUNTS else (column or "estimate")
     if name == "quantiles":
         first = "quantile"
     of = f" of {column}" if column and column not in (first, unit) else ""

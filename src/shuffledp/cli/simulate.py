@@ -144,5 +144,6 @@ def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> 
     exact, _ = np.histogram(law[0], bins=edges, weights=law[1])
     for middle, count, chance in zip((edges[:-1] + edges[1:]) / 2, measured, exact, strict=True):
         part = count / data["runs"]
-        table.add_row(f"{middle:+.2f}", f"{part:.3f}", f"{chance:.3f}", "█" * round(60 * part))
+        shown = f"{round(middle, 2) + 0.0:+.2f}"  # without it, -0.0 and its neighbours show a minus
+        table.add_row(shown, f"{part:.3f}", f"{chance:.3f}", "█" * round(60 * part))
     return Group(Facts("Simulation", rows), table)

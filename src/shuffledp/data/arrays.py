@@ -26,7 +26,8 @@ ColumnType = Literal["truth", "whole", "real", "text", "date", "time", "instant"
 time, dates with a time but no time zone, dates with both, or anything else."""
 
 MISSING = (
-    "The column has missing values, but every row is one user with one value; fill or drop them."
+    "The column has missing values. Declare what they count as with missing=… (--missing), or fill "
+    "them or drop their rows first."
 )
 MIXED = "The column mixes values of different types; use one type."
 NO_ROWS = "There are no rows; a protocol needs at least one user."

@@ -303,7 +303,10 @@ def known_column(column: object, names: Sequence[str]) -> str:
     if names.count(column) > 1:
         raise ParameterError(f"Two columns are named {column!r}; rename one of them.")
     if column not in names:
-        raise ParameterError(f"There is no column {column!r}; there are {shown}.")
+        hint = ""
+        if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+            hint = " Are these several columns? Then set delimiter=… (--delimiter)."
+        raise ParameterError(f"There is no column {column!r}; there are {shown}.{hint}")
     return column
 
 

@@ -35,7 +35,8 @@ def file_column(source: Source, column: str | None, file_format: FileFormat) -> 
     elif not source.name.endswith(FILE_KINDS):
         raise ParameterError(
             f"{source.shown} must end in {', '.join(FILE_KINDS[:-1])} or {FILE_KINDS[-1]} to be "
-            "read, or be a folder of Parquet files."
+            "read, or be a folder of Parquet files. Save an Excel workbook as CSV first, or open "
+            "it in the studio."
         )
     elif not source.is_file():
         raise ParameterError(f"There is no file {source.shown}; check the path.")

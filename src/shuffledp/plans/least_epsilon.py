@@ -74,8 +74,8 @@ def _checked_target(asked: Mapping[str, Any]) -> Target:
     others = asked.get("mse_overhead"), asked.get("relative_error")
     if rmse is None or messages is None or others != (None, None):
         raise ParameterError(
-            "epsilon may be left out only if both rmse and max_messages, and no other target, "
-            "are set; then the least epsilon that meets both is found."
+            "epsilon is missing (--epsilon). Leave it out only if you set both rmse and "
+            "max_messages, and no other target: then the least epsilon that meets both is found."
         )
     return Target.of(
         rmse=rmse,

@@ -62,18 +62,21 @@ def _label(
 
     def free(offset: Point) -> bool:
         box = _box(centre, offset, size)
-        near = _nearest(offset, size)
-        way = _between(centre, (centre[0] + near[0], centre[1] + near[1]))
         return (
             frame.x0 <= box.x0
             and box.x1 <= frame.x1
             and frame.y0 <= box.y0
             and box.y1 <= frame.y1
             and not box.count_overlaps(taken)
-            and not any(label.fully_contains(*dot) for label in labels for dot in way)
         )
 
-    offset = next(filter(free, offsets), offsets[0])
+    def in_sight(offset: Point) -> bool:
+        near = _nearest(offset, size)
+        way = _between(centre, (centre[0] + near[0], centre[1] + near[1]))
+        return not any(label.fully_contains(*dot) for label in labels for dot in way)
+
+    places = [*filter(free, offsets)] or offsets[:1]  # better behind a label than on one
+    offset = next(filter(in_sight, places), places[0])
     text.set_position(offset)
     near = _nearest(offset, size)
     if math.hypot(*near) > 16:

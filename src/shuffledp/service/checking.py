@@ -75,8 +75,8 @@ def _tls(config: ServerConfig) -> Iterator[str]:
             context.load_cert_chain(config.tls_certificate, config.tls_key)
         except OSError as error:
             yield (
-                f"tls_certificate and tls_key cannot be used ({error.strerror}); use PEM files of "
-                "a certificate and its key."
+                f"tls_certificate {config.tls_certificate} and tls_key {config.tls_key} cannot be "
+                f"used ({error.strerror}); put the PEM files of a certificate and its key there."
             )
 
 

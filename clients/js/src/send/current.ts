@@ -72,11 +72,7 @@ export async function current({ server, name, options, loadTask }: Wanted): Prom
 }
 
 const missing = (ask: Ask, answer: Response | null, what: string): Promise<never> =>
-  unanswered(
-    ask.server,
-    answer,
-    `The ${what} could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`,
-  );
+  unanswered(ask.server, answer, `The ${what}`);
 
 /** The text of a task; `loadTask` checks that it has this id. */
 async function textOfTask(ask: Ask, id: string): Promise<string> {

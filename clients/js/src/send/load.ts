@@ -49,12 +49,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   if (!text.trimStart().startsWith("{")) {
     wanted ??= /([0-9a-f]{64})$/.exec(text)?.[1];
     const answer = await direct(text, signal)("");
-    if (!answer?.ok)
-      return unanswered(
-        text,
-        answer,
-        `The task could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`,
-      );
+    if (!answer?.ok) return unanswered(text, answer, "The task");
     text = await answer.text();
   }
   if (text.length > MOST_TASK_BYTES) bad("The task is longer than 8 MiB");
@@ -75,10 +70,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   const load = async () => {
     const ask = relay || text === url ? await toShuffler({ ...task, signal }) : direct(url, signal);
     const path = relay || text === url ? `/tasks/${id}/proof` : "/proof";
-    return (
-      (await ask(path)) ??
-      unanswered(ask.server, null, "The proof of this task could not be loaded; try again later.")
-    );
+    return (await ask(path)) ?? unanswered(ask.server, null, "The proof of this task");
   };
   task.logged = await logged(task, { load, proof: options.proof, verify });
   await prove(task);

@@ -44,7 +44,7 @@ export const direct = (server: string, signal?: AbortSignal): Ask =>
 export async function unanswered(
   server: string,
   answer: Response | null,
-  message: string,
+  what: string,
 ): Promise<never> {
   const hidden =
     !answer &&
@@ -52,6 +52,8 @@ export async function unanswered(
       ({ whyHidden }) => whyHidden(server),
       () => "",
     ));
+  const why = answer ? `HTTP ${answer.status}` : "no answer";
+  const message = `${what} could not be loaded (${why}); try again later.`;
   return fail(hidden ? "cors" : "network", (hidden || "") + message);
 }
 

@@ -41,8 +41,7 @@ export async function results(
 ): Promise<Published[]> {
   const ask = direct(analyzer.replace(/\/+$/, ""), signal);
   const answer = await ask(`/tasks/${task.id}/results`);
-  if (!answer || answer.status >= 500)
-    return unanswered(ask.server, answer, "The results could not be loaded; try again later.");
+  if (!answer || answer.status >= 500) return unanswered(ask.server, answer, "The results");
   if (!answer.ok) throw await refusal(answer, "The analyzer has no results");
   const data: unknown = await answer.json().catch(() => null);
   const named =

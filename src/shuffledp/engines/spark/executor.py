@@ -61,8 +61,7 @@ def run(query: Query[R], data: Any) -> R:
 
 def refuse_local_options(query: Query[R]) -> None:
     """Refuses options that work on one machine only."""
-    query.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
-    query.refuse(("progress",), ONE_MACHINE)
+    query.refuse(("protocol", "delta", "progress"), ONE_MACHINE)
     query.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
 
 

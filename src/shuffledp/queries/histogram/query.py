@@ -186,7 +186,10 @@ class HistogramQuery(Query[HistogramResult]):
                 )
             return
         if self.labels is None:
-            raise ParameterError("Pass labels for one column, or by and domains for several.")
+            raise ParameterError(
+                "A histogram needs its labels: list them with labels=[…] (--labels), or pass by "
+                "and domains for several columns. If you do not know them, use heavy_hitters."
+            )
         other = cast("Label | None", as_label(self.other))
         names = histogram_labels(self.labels, other)
         if self.missing == BUCKET:

@@ -24,7 +24,7 @@ class Outbox:
         if self._file(task_id, "done").exists() or self._file(task_id, "report").exists():
             raise AlreadyAnswered(
                 "This device has already answered this task; a second value would weaken the "
-                "guarantee. If the report was not sent yet, `resume` sends it."
+                "guarantee. If the report was not sent yet, `resume` (`send --resume`) sends it."
             )
 
     def store(self, task_id: bytes, body: bytes) -> None:
