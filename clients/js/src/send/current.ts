@@ -4,7 +4,7 @@ import { anything, list, record, textOf } from "../schema.js";
 import { GATEWAY, HEX32, seconds, SERVER } from "../task/forms.js";
 import type { Task } from "../task/task.js";
 import type { LoadOptions, loadTask } from "./load.js";
-import { direct, toShuffler, unanswered, type Ask } from "./requests.js";
+import { direct, notLoaded, toShuffler, type Ask } from "./requests.js";
 
 const OPEN = record(
   { task: HEX32, name: textOf(1, 100), not_before: seconds(0), expires: seconds(1) },
@@ -72,7 +72,7 @@ export async function current({ server, name, options, loadTask }: Wanted): Prom
 }
 
 const missing = (ask: Ask, answer: Response | null, what: string): Promise<never> =>
-  unanswered(ask.server, answer, `The ${what}`);
+  notLoaded(ask.server, answer, `The ${what}`);
 
 /** The text of a task; `loadTask` checks that it has this id. */
 async function textOfTask(ask: Ask, id: string): Promise<string> {

@@ -6,7 +6,7 @@ import { bad } from "../errors.js";
 import type { Ephemeral } from "../task/hpke.js";
 import type { Verify } from "../task/log.js";
 import { readTask, type Task } from "../task/task.js";
-import { direct, toShuffler, unanswered } from "./requests.js";
+import { direct, notLoaded, toShuffler } from "./requests.js";
 
 const MOST_TASK_BYTES = 8 << 20;
 
@@ -49,7 +49,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   if (!text.trimStart().startsWith("{")) {
     wanted ??= /([0-9a-f]{64})$/.exec(text)?.[1];
     const answer = await direct(text, signal)("");
-    if (!answer?.ok) return unanswered(text, answer, "The task");
+    if (!answer?.ok) return notLoaded(text, answer, "The task");
     text = await answer.text();
   }
   if (text.length > MOST_TASK_BYTES) bad("The task is longer than 8 MiB");
@@ -70,7 +70,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   const load = async () => {
     const ask = relay || text === url ? await toShuffler({ ...task, signal }) : direct(url, signal);
     const path = relay || text === url ? `/tasks/${id}/proof` : "/proof";
-    return (await ask(path)) ?? unanswered(ask.server, null, "The proof of this task");
+    return (await ask(path)) ?? notLoaded(ask.server, null, "The proof of this task");
   };
   task.logged = await logged(task, { load, proof: options.proof, verify });
   await prove(task);

@@ -44,7 +44,7 @@ export const direct = (server: string, signal?: AbortSignal): Ask =>
 export async function unanswered(
   server: string,
   answer: Response | null,
-  what: string,
+  message: string,
 ): Promise<never> {
   const hidden =
     !answer &&
@@ -52,9 +52,13 @@ export async function unanswered(
       ({ whyHidden }) => whyHidden(server),
       () => "",
     ));
-  const why = answer ? `HTTP ${answer.status}` : "no answer";
-  const message = `${what} could not be loaded (${why}); try again later.`;
   return fail(hidden ? "cors" : "network", (hidden || "") + message);
+}
+
+/** The same for what a page needs, a task for example. */
+export function notLoaded(server: string, answer: Response | null, what: string): Promise<never> {
+  const why = answer ? `HTTP ${answer.status}` : "no answer";
+  return unanswered(server, answer, `${what} could not be loaded (${why}); try again later.`);
 }
 
 /** A request that is repeated until it is taken or refused for good, and the words for both. */

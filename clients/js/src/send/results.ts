@@ -2,7 +2,7 @@
 import { bad, fail } from "../errors.js";
 import { anything, list } from "../schema.js";
 import type { Task } from "../task/task.js";
-import { direct, refusal, unanswered } from "./requests.js";
+import { direct, notLoaded, refusal } from "./requests.js";
 
 /** One published result: of one batch. */
 export interface Published {
@@ -41,7 +41,7 @@ export async function results(
 ): Promise<Published[]> {
   const ask = direct(analyzer.replace(/\/+$/, ""), signal);
   const answer = await ask(`/tasks/${task.id}/results`);
-  if (!answer || answer.status >= 500) return unanswered(ask.server, answer, "The results");
+  if (!answer || answer.status >= 500) return notLoaded(ask.server, answer, "The results");
   if (!answer.ok) throw await refusal(answer, "The analyzer has no results");
   const data: unknown = await answer.json().catch(() => null);
   const named =
