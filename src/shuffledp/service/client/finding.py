@@ -19,7 +19,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import CALL_SECONDS, call
 from shuffledp.service.client.connection import BlockingConnection
-from shuffledp.service.client.relaying import RelayedConnection
+from shuffledp.service.client.relaying import RelayedConnection, check_url
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.errors import TaskError
@@ -69,8 +69,9 @@ class TaskFinder:
                 "A gateway's key is for requests through a relay; name the relay (--relay), or "
                 "leave the key out to ask the server directly, which then sees your address."
             )
-        _check_url(self.server)
-        _check_url(self.relay or self.server)
+        check_url(self.server)
+        if self.relay:
+            check_url(self.relay, "relay")
 
     def open(self, name: str = "", series: str | None = None) -> list[Listed]:
         """The tasks that are or will be open, by date; only those whose names begin with a text, or
@@ -121,7 +122,7 @@ class TaskFinder:
         try:
             return call("GET", server + path, connection=relayed)
         except UntrustedServer:
-            raise UntrustedServer(self.relay) from None
+            raise
         except Unreachable:
             raise Unreachable(
                 f"{self.relay} gave no answer from the gateway of {server}; try again later, or "
@@ -129,16 +130,6 @@ class TaskFinder:
             ) from None
         except Refused as refused:
             raise Refused(f"Through {self.relay}: {refused}", refused.status) from None
-
-
-def _check_url(text: str) -> None:
-    try:
-        url = httpx2.URL(text)
-        good = url.scheme in ("http", "https") and bool(url.host)
-    except httpx2.InvalidURL:
-        good = False
-    if not good:
-        raise ParameterError(f"{text} is not a URL; use one like https://shuffler.example.")
 
 
 def _belongs(one: Listed, series: str) -> bool:
