@@ -182,7 +182,7 @@ def test_what_is_wrong_with_the_relay_is_not_blamed_on_the_shuffler(tmp_path: Pa
                     one.device(task, "each-x", "device", relay=relay)
             transport = httpx2.MockTransport(untrusted)
             async with one.device(task, "each-x", "device", transport=transport) as device:
-                with pytest.raises(UntrustedServer, match="^http://relay answers"):
+                with pytest.raises(UntrustedServer, match=r"^http://relay answers"):
                     await device.check()
 
     asyncio.run(run())

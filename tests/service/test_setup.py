@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,9 +20,11 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.http.config import load_config
 from shuffledp.service.roles import ROLE_CONFIGS
+from shuffledp.service.setup import rehearsal
 from shuffledp.service.setup.explained import explained_toml, settings
 from shuffledp.service.setup.folder import REHEARSAL_REPORTS, Folder, Organisation
 from shuffledp.service.setup.introduction import Introduction
+from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.tasks.keys import PublicKey
 
 yaml: Any = pytest.importorskip("yaml")
@@ -196,3 +199,20 @@ def test_the_commands_say_what_to_do_next(tmp_path: Path, capsys: Any) -> None:
     assert "was not made by" in capsys.readouterr().err
     assert main(["rehearse", folder]) == 2
     assert "needs the collector's folder" in capsys.readouterr().err
+
+
+def test_a_rehearsal_that_expired_shows_its_result_or_says_how_to_start_anew(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    folder = made(tmp_path / "statistics", "analyzer", "collector")
+    folder.learn(made(tmp_path / "mixing", "shuffler").own)
+    published: list[dict[str, Any]] = [{"number": 1}]
+    monkeypatch.setattr(rehearsal, "wait_ready", lambda *_: None)
+    monkeypatch.setattr(rehearsal, "results", lambda *_: published)
+    rehearsal._task(folder, *(folder.known(role) for role in ("shuffler", "analyzer")))
+    monkeypatch.setattr(rehearsal, "system_clock", lambda: time.time() + DAY_SECONDS)
+    found = rehearsal.rehearse(folder, lambda _: None)
+    assert found == {"truth": REHEARSAL_REPORTS // 2, "number": 1}
+    published.clear()
+    with pytest.raises(ParameterError, match=r"expired after a day.*delete rehearsal-task\.json"):
+        rehearsal.rehearse(folder, lambda _: None)
