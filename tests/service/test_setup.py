@@ -209,7 +209,9 @@ def test_a_rehearsal_that_expired_shows_its_result_or_says_how_to_start_anew(
     published: list[dict[str, Any]] = [{"number": 1}]
     monkeypatch.setattr(rehearsal, "wait_ready", lambda *_: None)
     monkeypatch.setattr(rehearsal, "results", lambda *_: published)
-    rehearsal._task(folder, *(folder.known(role) for role in ("shuffler", "analyzer")))
+    shuffler, analyzer = folder.known("shuffler"), folder.known("analyzer")
+    assert shuffler is not None and analyzer is not None
+    rehearsal._task(folder, shuffler, analyzer)
     monkeypatch.setattr(rehearsal, "system_clock", lambda: time.time() + DAY_SECONDS)
     found = rehearsal.rehearse(folder, lambda _: None)
     assert found == {"truth": REHEARSAL_REPORTS // 2, "number": 1}

@@ -480,14 +480,17 @@ def add_log(actions: Commands) -> None:
 
 
 def run_log(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import CALL_SECONDS
+    from shuffledp.service.client.connection import BlockingConnection
     from shuffledp.service.client.task_log import Log, same_questions
 
-    log = Log(args.analyzer)
-    if args.seen and Path(args.seen).exists():
-        _check_seen(log, args.seen)
-    witness = log.check_witnessed(args.shuffler).hex() if args.shuffler else None
-    with progress_bar(args, "reading tasks", len(log.entries)) as progress:
-        tasks = log.tasks(lambda: progress(1))
+    with BlockingConnection(seconds=CALL_SECONDS) as connection:
+        log = Log(args.analyzer, connection)
+        if args.seen and Path(args.seen).exists():
+            _check_seen(log, args.seen)
+        witness = log.check_witnessed(args.shuffler).hex() if args.shuffler else None
+        with progress_bar(args, "reading tasks", len(log.entries)) as progress:
+            tasks = log.tasks(lambda: progress(1))
     same = same_questions(tasks)
     data = {
         "head": log.head.to_dict(),

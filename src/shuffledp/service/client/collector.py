@@ -33,18 +33,18 @@ def call(
     **content: Any,
 ) -> httpx2.Response:
     """A server's answer to one request; raises `Refused` with the server's reason, or
-    `Unreachable`. A `connection` must be a blocking one; it is closed afterwards."""
+    `Unreachable`. A `connection` must be a blocking one; it stays open for further calls."""
     given = {"Authorization": f"Bearer {token}"} if token else {}
-    used = connection or BlockingConnection(seconds=CALL_SECONDS)
+    if connection is None:
+        with BlockingConnection(seconds=CALL_SECONDS) as fresh:
+            return call(method, url, token, headers, connection=fresh, **content)
     try:
         answer = run_blocking(
-            used.request(method, url, headers={**given, **(headers or {})}, **content)
+            connection.request(method, url, headers={**given, **(headers or {})}, **content)
         )
     except (httpx2.TransportError, httpx2.InvalidURL) as error:
         silent = Unreachable(f"{url} does not answer ({type(error).__name__}); is it running?")
         raise lasting_failure(error, url) or silent from None
-    finally:
-        run_blocking(used.close())
     if answer.status_code >= 400:
         code, why = refusal(answer)
         raise Refused(

@@ -18,7 +18,7 @@ from shuffledp.documents.schema import HASH_TEXT, Either, Listing, Nothing, Reco
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import CALL_SECONDS, call
-from shuffledp.service.client.connection import BlockingConnection
+from shuffledp.service.client.connection import BlockingConnection, Connection
 from shuffledp.service.client.relaying import RelayedConnection, check_url
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.tasks.clock import system_clock
@@ -113,12 +113,16 @@ class TaskFinder:
 
     def _ask(self, path: str) -> httpx2.Response:
         server = self.server.rstrip("/")
-        direct = BlockingConnection(
+        with BlockingConnection(
             self.transport, seconds=CALL_SECONDS, bare=self.gateway is not None
-        )
-        if self.gateway is None:
-            return call("GET", server + path, connection=direct)
-        relayed = RelayedConnection(self.gateway, server, self.relay, direct)
+        ) as direct:
+            if self.gateway is None:
+                return call("GET", server + path, connection=direct)
+            relayed = RelayedConnection(self.gateway, server, self.relay, direct)
+            return self._ask_through(relayed, server, path)
+
+    def _ask_through(self, relayed: Connection, server: str, path: str) -> httpx2.Response:
+        """The shuffler's answer through the relay; errors name the relay."""
         try:
             return call("GET", server + path, connection=relayed)
         except UntrustedServer:
