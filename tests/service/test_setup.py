@@ -17,7 +17,9 @@ import pytest
 
 from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
+from shuffledp.service import demo
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.errors import Unreachable
 from shuffledp.service.http.config import load_config
 from shuffledp.service.roles import ROLE_CONFIGS
 from shuffledp.service.setup import rehearsal
@@ -218,3 +220,30 @@ def test_a_rehearsal_that_expired_shows_its_result_or_says_how_to_start_anew(
     published.clear()
     with pytest.raises(ParameterError, match=r"expired after a day.*delete rehearsal-task\.json"):
         rehearsal.rehearse(folder, lambda _: None)
+
+
+def test_a_rehearsal_asks_a_server_that_is_not_ready_four_times_a_second(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Each question is a line in the server's log."""
+    folder = made(tmp_path / "statistics", "analyzer", "collector")
+    folder.learn(made(tmp_path / "mixing", "shuffler").own)
+    folder.to_enrol.write_text("")
+    pauses: list[float] = []
+
+    def silent(*_: Any, **__: Any) -> None:
+        raise Unreachable("away")
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        raise InterruptedError
+
+    monkeypatch.setattr(demo, "call", silent)
+    monkeypatch.setattr(time, "sleep", sleep)
+    for work in (
+        lambda: rehearsal.rehearse(folder, lambda _: None),
+        lambda: rehearsal.enrol_for_rehearsal(folder, "https://mixing.example", lambda _: None),
+    ):
+        with pytest.raises(InterruptedError):
+            work()
+    assert pauses == [0.25, 0.25]

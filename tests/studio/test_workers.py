@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from asyncio.subprocess import Process
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -52,6 +53,31 @@ def test_a_newer_request_replaces_an_older_one() -> None:
         with pytest.raises(ProcessLookupError):
             await worker.wait()
             os.kill(worker.pid, 0)
+
+    with_workers(test)
+
+
+def test_a_job_that_is_replaced_while_it_waits_for_a_process_never_begins() -> None:
+    async def test(workers: WorkerPool) -> None:
+        job, ready, take = LatestJob(workers), asyncio.Event(), workers.take
+
+        async def later() -> Process:
+            await ready.wait()
+            return await take()
+
+        workers.take = later  # type: ignore[method-assign]
+        old = asyncio.create_task(items(job, LONG))
+        await asyncio.sleep(0)
+        new = asyncio.create_task(items(job, SHORT))
+        while (
+            job._running is None or job._running is not job._newest
+        ):  # the old one's grace is over
+            await asyncio.sleep(0.05)
+        ready.set()
+        with pytest.raises(Outdated):
+            await old
+        assert (await new)[0]["plan"]["query"] == "count"
+        assert len(workers._all - set(workers._idle)) <= 1  # the spare one; none is left with a job
 
     with_workers(test)
 
