@@ -69,9 +69,7 @@ def test_a_job_that_is_replaced_while_it_waits_for_a_process_never_begins() -> N
         old = asyncio.create_task(items(job, LONG))
         await asyncio.sleep(0)
         new = asyncio.create_task(items(job, SHORT))
-        while (
-            job._running is None or job._running is not job._newest
-        ):  # the old one's grace is over
+        while job._running is None or job._running is not job._newest:  # the old one has its grace
             await asyncio.sleep(0.05)
         ready.set()
         with pytest.raises(Outdated):
