@@ -142,6 +142,21 @@ def test_another_introduction_is_refused_later(tmp_path: Path) -> None:
     assert (mixing.path / "service.toml").read_text("utf-8") == before
 
 
+def test_damaged_files_of_the_folder_are_named(tmp_path: Path) -> None:
+    folder = made(tmp_path / "mixing", "shuffler")
+    folder.learn(made(tmp_path / "statistics", "analyzer", "collector").own)
+    known = folder.path / "known" / "analyzer.json"
+    for text in ("null", "5", "{}", '{"organisation": "Example"}'):
+        known.write_text(text)
+        with pytest.raises(ParameterError, match=r"analyzer\.json is damaged: .*--with"):
+            folder.missing()
+    (folder.path / "secrets.env").write_bytes(b"\xff\xfe")
+    with pytest.raises(ParameterError, match=r"secrets\.env is damaged; restore it"):
+        folder.secrets("secrets.env")
+    (folder.path / "secrets.env").write_text("=\nNAME=a=b\n")
+    assert folder.secrets("secrets.env") == {"NAME": "a=b"}
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
