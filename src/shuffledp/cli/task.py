@@ -411,7 +411,7 @@ def add_keeping(actions: Commands) -> None:
 
 
 def run_list(args: argparse.Namespace) -> None:
-    found = _call(args, "GET", "/tasks")["tasks"]
+    found = _call(args, "GET", "/tasks", ["tasks"])["tasks"]
     emit(args, found, lambda out: _show_list(out, found))
 
 
@@ -434,12 +434,13 @@ def _show_list(out: Any, found: list[dict[str, Any]]) -> None:
 
 
 def run_archive(args: argparse.Namespace) -> None:
-    done = _call(args, "POST", f"/tasks/{_task_id(args)}/archive", json={"discard": args.discard})
+    path, discard = f"/tasks/{_task_id(args)}/archive", {"discard": args.discard}
+    done = _call(args, "POST", path, ["state"], json=discard)
     emit(args, done, "The task is archived; nothing more is accepted for it.")
 
 
 def run_delete(args: argparse.Namespace) -> None:
-    done = _call(args, "DELETE", f"/tasks/{_task_id(args)}")
+    done = _call(args, "DELETE", f"/tasks/{_task_id(args)}", ["state"])
     emit(args, done, "The task and everything stored about it are deleted.")
 
 
@@ -449,10 +450,13 @@ def _task_id(args: argparse.Namespace) -> str:
     return str(args.task)
 
 
-def _call(args: argparse.Namespace, method: str, path: str, **content: Any) -> dict[str, Any]:
+def _call(
+    args: argparse.Namespace, method: str, path: str, fields: list[str], **content: Any
+) -> dict[str, Any]:
     from shuffledp.service.client.collector import ask
 
-    return ask(args.server, path, given_token(args, "operator"), method=method, **content)
+    token = given_token(args, "operator")
+    return ask(args.server, path, token, fields=fields, method=method, **content)
 
 
 def add_log(actions: Commands) -> None:

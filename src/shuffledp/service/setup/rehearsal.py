@@ -133,5 +133,5 @@ def enrol_for_rehearsal(folder: Folder, url: str, say: Say) -> None:
     hashes = folder.to_enrol.read_text("utf-8").split()
     token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
     folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice
-    ask(url, "/tokens", token, method="POST", json={"sha256": hashes})
+    ask(url, "/tokens", token, fields=["new"], method="POST", json={"sha256": hashes})
     say(f"Enrolled {len(hashes)} tokens for the collector's rehearsal")
