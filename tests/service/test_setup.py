@@ -262,3 +262,14 @@ def test_a_rehearsal_asks_a_server_that_is_not_ready_four_times_a_second(
         with pytest.raises(InterruptedError):
             work()
     assert pauses == [0.25, 0.25]
+
+
+def test_a_rehearsal_names_the_file_that_lacks_tokens(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = made(tmp_path / "statistics", "analyzer", "collector")
+    folder.learn(made(tmp_path / "mixing", "shuffler").own)
+    monkeypatch.setattr(rehearsal, "wait_ready", lambda *_: None)
+    monkeypatch.setattr(rehearsal, "register_everywhere", lambda *_: None)
+    for name in ("rehearsal-tokens.txt", "collector.env"):
+        (folder.path / name).write_text("")
+        with pytest.raises(ParameterError, match=name):
+            rehearsal.rehearse(folder, lambda _: None)

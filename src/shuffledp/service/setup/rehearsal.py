@@ -51,7 +51,14 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     if system_clock() >= task.expires:
         return {"truth": REHEARSAL_REPORTS // 2, **_earlier(folder, servers["analyzer"], task)}
     secrets = folder.secrets("collector.env")
-    tokens = {role: secrets[f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"] for role in servers}
+    tokens = {
+        role: secrets.get(f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}", "") for role in servers
+    }
+    if not all(tokens.values()):
+        raise ParameterError(
+            f"{folder.path}/collector.env lacks a token of the collector; restore the file from a "
+            "backup."
+        )
     key = SigningKey.load(folder.path / "collector-signing.json")
     register_everywhere(task, servers, tokens, key)
     say("Both servers have registered the rehearsal's task")
@@ -103,7 +110,13 @@ def _earlier(folder: Folder, analyzer: str, task: Task) -> dict[str, Any]:
 def _send(folder: Folder, task: Task) -> int:
     """Sends the reports of all simulated devices; returns how many of them say yes."""
     policy = ClientPolicy.load(folder.path / "policy.json")
-    tokens = (folder.path / "rehearsal-tokens.txt").read_text("utf-8").split()
+    file = folder.path / "rehearsal-tokens.txt"
+    tokens = file.read_text("utf-8").split() if file.exists() else []
+    if len(tokens) < REHEARSAL_REPORTS:
+        raise ParameterError(
+            f"{file} holds {len(tokens)} tokens, and a rehearsal needs {REHEARSAL_REPORTS}; ask "
+            "the shuffler's operator for as many (`shuffledp shuffler enrol --once`)."
+        )
 
     def send(number: int, end: float = 0.0) -> None:
         outbox = folder.path / "rehearsal" / str(number)
