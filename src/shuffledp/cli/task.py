@@ -176,11 +176,16 @@ def run_create(args: argparse.Namespace) -> None:
     from shuffledp.plans.certificate import verify
     from shuffledp.tasks.keys import PublicKey
     from shuffledp.tasks.rules import BatchRule
-    from shuffledp.tasks.task import Operators, Task
+    from shuffledp.tasks.task import OPERATOR, TASK, Operators, Task
     from shuffledp.tasks.tokens import SERVER_URL
 
     shuffler = args.shuffler.rstrip("/")
     check_option(SERVER_URL, shuffler, "--shuffler")
+    check_option(TASK.fields["name"], args.name, "--name")
+    if args.question is not None:
+        check_option(TASK.fields["question"], args.question, "--question")
+    for role in ("collector", "shuffler", "analyzer"):
+        check_option(OPERATOR, getattr(args, f"{role}_operator"), f"--{role}-operator")
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
     rule = BatchRule(
