@@ -112,7 +112,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _role(database: apsw.Connection) -> str:
-    """The role whose store this is; empty if it is no store."""
+    """The role whose store this is; empty if it is something else."""
     try:
         return str(next(iter(database.execute("SELECT role FROM schema_version")))[0])
     except (apsw.SQLError, StopIteration):  # also for an empty file, which is a database
