@@ -78,10 +78,11 @@ def test_a_job_that_is_replaced_while_it_waits_for_a_process_never_begins() -> N
         pool, process = SlowPool(), object()
         job = LatestJob(pool)
         old = asyncio.create_task(items(job, LONG))
-        await asyncio.sleep(0)
+        while job._running is None:
+            await asyncio.sleep(0)
+        replaced = job._running
         new = asyncio.create_task(items(job, SHORT))
-        while job._running is None or job._running is not job._newest:  # the old one has its grace
-            await asyncio.sleep(0.05)
+        await replaced.over.wait()  # after its grace
         pool.coming.put_nowait(process)
         with pytest.raises(Outdated):
             await old
