@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -234,3 +235,23 @@ def test_backups_refuse_what_they_cannot_do(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="could not be restored"):
         restore(tmp_path / "text.db", f"sqlite:{tmp_path}/new.db")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["new.db.lock", "text.db"]
+
+
+def test_only_a_store_of_the_same_role_is_restored(tmp_path: Path) -> None:
+    """An empty file is a database to SQLite: a backup of it, or one restored, would be nothing."""
+    for name in ("shuffler", "analyzer"):
+        with contextlib.closing(apsw.Connection(str(tmp_path / f"{name}.db"))) as made:
+            made.execute("CREATE TABLE schema_version (role TEXT PRIMARY KEY, version BIGINT)")
+            made.execute("INSERT INTO schema_version VALUES (?, 10)", (name,))
+    (tmp_path / "empty.db").touch()
+    store, before = f"sqlite:{tmp_path}/shuffler.db", (tmp_path / "shuffler.db").read_bytes()
+    with pytest.raises(ParameterError, match="not the store of a shuffledp server"):
+        back_up(f"sqlite:{tmp_path}/empty.db", tmp_path / "copy.db")
+    with pytest.raises(ParameterError, match="not the store of a shuffledp server"):
+        restore(tmp_path / "empty.db", store)
+    with pytest.raises(ParameterError, match=r"the analyzer's store, and .* is the shuffler's"):
+        restore(tmp_path / "analyzer.db", store)
+    assert (tmp_path / "shuffler.db").read_bytes() == before
+    assert back_up(store, tmp_path / "copy.db") > 0
+    for target in (store, f"sqlite:{tmp_path}/new.db", f"sqlite:{tmp_path}/empty.db"):
+        restore(tmp_path / "copy.db", target)

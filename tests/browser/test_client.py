@@ -337,6 +337,29 @@ def test_a_person_chooses_a_group_and_an_answer(page: Page, browser: Browser) ->
     browser.wait(f"{survey}.innerText.includes('Your answer has arrived')", 60)
 
 
+def test_two_questions_on_a_page_share_a_token_and_no_list(page: Page, browser: Browser) -> None:
+    """The suggestions of one question must not appear in the other."""
+    tasks = [page.args(task)[0] for task in (page.frequencies(), page.words())]
+    browser.open(page.site)
+    browser.work(
+        "const real = window.fetch; window.tokens = 0;"
+        "window.fetch = async (where, how) => where === '/token'"
+        " ? (window.tokens++, Response.json({ token: 'a token of this site' })) : real(where, how);"
+        "localStorage.clear(); await import('/survey.js');"
+        "for (const url of args.slice(0, 2)) {"
+        " const survey = document.createElement('shuffledp-survey');"
+        " survey.setAttribute('task', url); document.body.append(survey); }",
+        *tasks,
+    )
+    browser.wait("document.querySelectorAll('form').length === 2", 60)
+    own = browser.run(
+        "[...document.querySelectorAll('shuffledp-survey')]"
+        ".map((one) => one.contains(one.querySelector('input').list))"
+    )
+    assert own == [True, True]
+    assert browser.run("window.tokens") == 1
+
+
 def test_a_batch_of_python_and_browser_answers(
     page: Page, browser: Browser, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_report_that_is_not_stored_costs_nothing(
         assert (client.outbox.stored(task.id) is not None) is is_stored
     client.resume()
     assert len(seen) == len(client.device.charges()) == 1
+    assert client.device.history()[0]["shuffler"] == "http://shuffler" != task.shuffler
 
 
 def test_a_disk_that_fills_up_leaves_no_part_of_a_report(

@@ -20,6 +20,7 @@ import pytest
 from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, Trio, sha, small_plan
 
+from shuffledp.cli.main import main
 from shuffledp.errors import ShuffleDPError
 from shuffledp.service.errors import AlreadyAnswered, ConfigError, PolicyRefused
 
@@ -182,3 +183,13 @@ def test_sigterm_ends_the_demo_and_its_servers(tmp_path: Path) -> None:
             with socket.socket() as probe:
                 assert probe.connect_ex(("127.0.0.1", port)) != 0
     assert list(tmp_path.glob("shuffledp-demo-*")) == []
+
+
+@pytest.mark.parametrize("option", ["--name", "--question", "--collector-operator"])
+def test_a_text_that_is_too_long_for_a_task_is_named_by_its_option(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["task", "create", "--plan", "none", "--key", "none", "--name", "x", "--output", "-"]
+    assert main([*words, "--shuffler", "https://s.example", option, "x" * 2000]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{option} must be a text of 1 to ") and "author" not in said

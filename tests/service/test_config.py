@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
 
 from shuffledp.cli.config import without_secrets
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.checking import checked_config
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.config import host_and_port, load_config
 from shuffledp.service.roles import serve_role
@@ -50,6 +52,9 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
         ("[shuffler]\nspeed = 3\n", {}, "no setting speed"),
         ("[shuffler]\nqueue = 'x'\n", {}, "queue must be a whole number"),
         ("[shuffler\n", {}, "not valid TOML"),
+        ("shuffler = 5\n", {}, r"must be a table; begin it with a line \[shuffler\]"),
+        ("[shuffler]\nqueue = 10000000000\n", {}, "queue is too large"),
+        (GOOD, {"SHUFFLEDP_SHUFFLER_QUEUE": "--5"}, "queue must be a whole number"),
         (
             GOOD,
             {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_SPOOL": "file:///here"},
@@ -59,6 +64,14 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
             GOOD,
             {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_STORE": "mysql://"},
             "store must be",
+        ),
+        *(
+            (
+                GOOD,
+                {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_STORE": store},
+                "store must be sqlite:<path of a file>",
+            )
+            for store in ("sqlite:", "sqlite::memory:")
         ),
         (
             GOOD,
@@ -79,6 +92,31 @@ def test_a_wrong_configuration_says_what_is_wrong(
     file.write_text(text)
     with pytest.raises(ConfigError, match=says):
         load_config(file, ShufflerConfig, environ)
+
+
+def test_a_file_in_another_encoding_is_refused_and_a_byte_order_mark_accepted(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(GOOD, "utf-16")
+    with pytest.raises(ConfigError, match="save it as UTF-8"):
+        load_config(file, AnalyzerConfig, {})
+    file.write_text(GOOD, "utf-8-sig")
+    load_config(file, AnalyzerConfig, {})
+
+
+def test_the_check_finds_that_the_program_of_the_keys_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "d")
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_LISTEN", "127.0.0.1:0")
+    Path("service.toml").write_text(GOOD.partition("[analyzer]")[0])
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_KEYS_COMMAND", sys.executable)
+    checked_config("shuffler", "service.toml")
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_KEYS_COMMAND", "./keys")
+    with pytest.raises(ConfigError, match="keys_command: there is no program"):
+        checked_config("shuffler", "service.toml")
 
 
 def test_the_example_configuration_has_no_unknown_settings() -> None:

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx2
@@ -14,6 +15,7 @@ import pytest
 from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
+from shuffledp.cli.main import main
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.service.answers import AnswerTooLong
 from shuffledp.service.blocking import run_blocking
@@ -84,6 +86,44 @@ def test_reasons_of_servers_are_cut_and_urls_are_checked_at_once() -> None:
             call("GET", wrong)
         with pytest.raises(Unreachable, match="is not a URL"):
             run_blocking(Retries(8, SYSTEM).send(BlockingConnection(), request))
+
+
+def test_another_program_that_answers_yes_to_everything_is_not_believed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise `enrol` hands out tokens that no server knows, and `result` ends in a trace."""
+
+    class Yes(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        do_GET = do_POST = answer  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    task, file = "0" * 64, tmp_path / "tokens.txt"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Yes) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        made = ["--count", "2", "--output", str(file), "--token", "t"]
+        for words in (
+            ["shuffler", "enrol", "--shuffler", url, *made],
+            ["issuer", "enrol", "--issuer", url, *made],
+            ["result", "--task", task, "--analyzer", url],
+            ["result", "--series", task, "--analyzer", url],
+            ["task", "list", "--server", url, "--token", "t"],
+            ["task", "archive", "--task", task, "--server", url, "--token", "t"],
+            ["analyzer", "restore-ledger", "--analyzer", url, "--token", "t"],
+        ):
+            assert main(words) == 2
+            assert "may be another program; check the URL" in capsys.readouterr().err
+        server.shutdown()
+    assert not file.exists()
 
 
 def test_what_suspends_is_refused_and_cleaned_up() -> None:

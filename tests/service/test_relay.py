@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from service_trio import as_collector, bearing
 from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.demo import free_port, wait_ready
-from shuffledp.service.errors import ConfigError, Refused, Unreachable
+from shuffledp.service.errors import ConfigError, Refused, Unreachable, UntrustedServer
 from shuffledp.service.http.config import host_and_port, load_config
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
@@ -165,6 +166,24 @@ def test_a_task_without_a_gateway_key_or_with_a_foreign_one(tmp_path: Path) -> N
             key = await one.key()
         async with relayed(tmp_path) as one:
             assert await one.key() == key  # it is kept
+
+    asyncio.run(run())
+
+
+def test_what_is_wrong_with_the_relay_is_not_blamed_on_the_shuffler(tmp_path: Path) -> None:
+    def untrusted(_: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("") from ssl.SSLCertVerificationError()
+
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            task = await one.task()
+            for relay in ("relay.example", "ftp://relay", "https://"):
+                with pytest.raises(ParameterError, match=f"^{relay} is not a URL of a relay; use"):
+                    one.device(task, "each-x", "device", relay=relay)
+            transport = httpx2.MockTransport(untrusted)
+            async with one.device(task, "each-x", "device", transport=transport) as device:
+                with pytest.raises(UntrustedServer, match=r"^http://relay answers"):
+                    await device.check()
 
     asyncio.run(run())
 

@@ -20,6 +20,22 @@ from shuffledp.service.shuffler.store import OLDER
 from shuffledp.service.shuffler.watch import BEHIND
 from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+
+
+def stores_of(folder: Path, url: str) -> dict[str, str]:
+    """The stores of a trio whose shuffler uses this database."""
+    return {"shuffler": url, "analyzer": f"sqlite:{folder}/analyzer.db"}
+
+
+async def two_tasks(trio: Trio, reports: int = 0) -> tuple[Task, Task]:
+    """Two registered tasks, each with some reports."""
+    tasks = trio.task(), trio.task("another")
+    for task in tasks:
+        await trio.register(task)
+        if reports:
+            await trio.upload(task, [1] * reports)
+    return tasks
 
 
 @pytest.mark.parametrize("loss", ["renamed", "restored over it"])
@@ -29,15 +45,12 @@ def test_an_older_database_is_noticed_while_running(
     """Five reports are in the copy, nine were acknowledged: the task stops, the status says why,
     no token answers twice. A task of which nothing was lost goes on."""
     url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
     dump = tmp_path / "dump"
 
     async def walk() -> None:
         async with Trio(tmp_path, stores).running() as trio:
-            task, whole = trio.task(), trio.task("whole")
-            for one in (task, whole):
-                await trio.register(one)
-                await trio.upload(one, [1] * 5)
+            task, whole = await two_tasks(trio, 5)
             (once,) = await trio.enrol(1, ONCE_PREFIX)
             bodies, tokens = [encrypt_report(task, 1) for _ in range(4)], await trio.enrol(4)
             await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
@@ -75,7 +88,7 @@ def test_a_replica_that_knew_less_does_not_hide_the_loss(
     """Two machines without a common folder: the one that acknowledged nothing is the first to use
     the older database, and stores more than was lost. The other one still sees the loss."""
     url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
     dump = tmp_path / "dump"
 
     async def walk() -> None:
@@ -109,7 +122,7 @@ def test_a_dump_restored_in_one_step_is_noticed_by_the_next_statement(
     """No session breaks. One process acknowledged what the dump lacks; neither it nor the other
     one, which knows nothing of that, takes the same tokens again or any other report."""
     url, dump = postgres_database(), tmp_path / "dump"
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
 
     def restore() -> None:
         words = ["pg_restore", "--clean", "--if-exists", "--single-transaction"]
@@ -129,9 +142,7 @@ def test_a_dump_restored_in_one_step_is_noticed_by_the_next_statement(
     async def walk() -> None:
         async with replicas(Trio(tmp_path, stores), 2) as found:
             trio = found.trio
-            task, whole = trio.task(), trio.task("whole")
-            for one in (task, whole):
-                await trio.register(one)
+            task, whole = await two_tasks(trio)
             tokens, others = await trio.enrol(12), await trio.enrol(3)
             assert await served(found, 1, task, tokens[:5], 1) == [201] * 5
             assert await served(found, 1, whole, others[:1], 1) == [201]
@@ -158,7 +169,7 @@ def test_a_dump_that_is_being_restored_takes_no_reports(
 ) -> None:
     """Table by table: the rows of the tokens that were used come last, and their key after them."""
     url = postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
 
     async def walk() -> None:
         async with Trio(tmp_path, stores).running() as trio:
@@ -185,17 +196,14 @@ def test_two_histories_that_reached_the_same_epoch_are_told_apart(
     store's place, which raises the dump's epoch to 2. A process on another machine stores more in
     it than was lost."""
     url, same, older = (postgres_database() for _ in range(3))
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
     dump, name = tmp_path / "dump", urlsplit(url).path.strip("/")
     other = url.replace(f"/{name}", "/postgres")
 
     async def walk() -> None:
         trio = Trio(tmp_path, stores)
         async with trio.running():
-            task, whole = trio.task(), trio.task("whole")
-            for one in (task, whole):
-                await trio.register(one)
-                await trio.upload(one, [1] * 2)
+            task, whole = await two_tasks(trio, 2)
         await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
         for copy in (same, older):
             await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
@@ -224,15 +232,13 @@ def test_an_older_database_after_the_process_that_delivered_has_ended(
     reads what the first remembered; without that, the batch's key was destroyed. A token that
     counts once in all tasks and was counted in that batch answers no other task."""
     url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
     dump = tmp_path / "dump"
 
     async def walk() -> None:
         trio = Trio(tmp_path, stores)
         async with trio.running():
-            task, other = trio.task(), trio.task("other")
-            for one in (task, other):
-                await trio.register(one)
+            task, other = await two_tasks(trio)
             (once,) = await trio.enrol(1, ONCE_PREFIX)
             tokens = await trio.enrol(USERS + 2)
             await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
@@ -281,7 +287,7 @@ def test_a_lost_task_is_refused_by_processes_that_never_knew_it(
     tmp_path: Path, postgres_database: Callable[[], str]
 ) -> None:
     url, dump = postgres_database(), tmp_path / "dump"
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
 
     async def walk() -> None:
         async with replicas(Trio(tmp_path, stores), 2) as found:
@@ -313,7 +319,7 @@ def test_tasks_that_the_store_has_lost_are_counted_once(
     """A task was registered after the dump. Its tokens for one report in all were perhaps used, and
     answer no other task; those that are enrolled afterwards do, also after further sessions."""
     url, copy = postgres_database(), postgres_database()
-    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    stores = stores_of(tmp_path, url)
     dump = tmp_path / "dump"
 
     async def walk() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +17,16 @@ import pytest
 
 from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
+from shuffledp.service import demo
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.errors import Unreachable
 from shuffledp.service.http.config import load_config
 from shuffledp.service.roles import ROLE_CONFIGS
+from shuffledp.service.setup import rehearsal
 from shuffledp.service.setup.explained import explained_toml, settings
 from shuffledp.service.setup.folder import REHEARSAL_REPORTS, Folder, Organisation
 from shuffledp.service.setup.introduction import Introduction
+from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.tasks.keys import PublicKey
 
 yaml: Any = pytest.importorskip("yaml")
@@ -137,6 +142,21 @@ def test_another_introduction_is_refused_later(tmp_path: Path) -> None:
     assert (mixing.path / "service.toml").read_text("utf-8") == before
 
 
+def test_damaged_files_of_the_folder_are_named(tmp_path: Path) -> None:
+    folder = made(tmp_path / "mixing", "shuffler")
+    folder.learn(made(tmp_path / "statistics", "analyzer", "collector").own)
+    known = folder.path / "known" / "analyzer.json"
+    for text in ("null", "5", "{}", '{"organisation": "Example"}'):
+        known.write_text(text)
+        with pytest.raises(ParameterError, match=r"analyzer\.json is damaged: .*--with"):
+            folder.missing()
+    (folder.path / "secrets.env").write_bytes(b"\xff\xfe")
+    with pytest.raises(ParameterError, match=r"secrets\.env is damaged; restore it"):
+        folder.secrets("secrets.env")
+    (folder.path / "secrets.env").write_text("=\nNAME=a=b\n")
+    assert folder.secrets("secrets.env") == {"NAME": "a=b"}
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -196,3 +216,60 @@ def test_the_commands_say_what_to_do_next(tmp_path: Path, capsys: Any) -> None:
     assert "was not made by" in capsys.readouterr().err
     assert main(["rehearse", folder]) == 2
     assert "needs the collector's folder" in capsys.readouterr().err
+
+
+def test_a_rehearsal_that_expired_shows_its_result_or_says_how_to_start_anew(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    folder = made(tmp_path / "statistics", "analyzer", "collector")
+    folder.learn(made(tmp_path / "mixing", "shuffler").own)
+    published: list[dict[str, Any]] = [{"number": 1}]
+    monkeypatch.setattr(rehearsal, "wait_ready", lambda *_: None)
+    monkeypatch.setattr(rehearsal, "results", lambda *_: published)
+    shuffler, analyzer = folder.known("shuffler"), folder.known("analyzer")
+    assert shuffler is not None and analyzer is not None
+    rehearsal._task(folder, shuffler, analyzer)
+    monkeypatch.setattr(rehearsal, "system_clock", lambda: time.time() + DAY_SECONDS)
+    found = rehearsal.rehearse(folder, lambda _: None)
+    assert found == {"truth": REHEARSAL_REPORTS // 2, "number": 1}
+    published.clear()
+    with pytest.raises(ParameterError, match=r"expired after a day.*delete rehearsal-task\.json"):
+        rehearsal.rehearse(folder, lambda _: None)
+
+
+def test_a_rehearsal_asks_a_server_that_is_not_ready_four_times_a_second(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Each question is a line in the server's log."""
+    folder = made(tmp_path / "statistics", "analyzer", "collector")
+    folder.learn(made(tmp_path / "mixing", "shuffler").own)
+    folder.to_enrol.write_text("")
+    pauses: list[float] = []
+
+    def silent(*_: Any, **__: Any) -> None:
+        raise Unreachable("away")
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        raise InterruptedError
+
+    monkeypatch.setattr(demo, "call", silent)
+    monkeypatch.setattr(time, "sleep", sleep)
+    for work in (
+        lambda: rehearsal.rehearse(folder, lambda _: None),
+        lambda: rehearsal.enrol_for_rehearsal(folder, "https://mixing.example", lambda _: None),
+    ):
+        with pytest.raises(InterruptedError):
+            work()
+    assert pauses == [0.25, 0.25]
+
+
+def test_a_rehearsal_names_the_file_that_lacks_tokens(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = made(tmp_path / "statistics", "analyzer", "collector")
+    folder.learn(made(tmp_path / "mixing", "shuffler").own)
+    monkeypatch.setattr(rehearsal, "wait_ready", lambda *_: None)
+    monkeypatch.setattr(rehearsal, "register_everywhere", lambda *_: None)
+    for name in ("rehearsal-tokens.txt", "collector.env"):
+        (folder.path / name).write_text("")
+        with pytest.raises(ParameterError, match=name):
+            rehearsal.rehearse(folder, lambda _: None)

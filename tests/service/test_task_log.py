@@ -16,8 +16,8 @@ from service_programs import Programs
 from service_trio import COLLECTOR, MADE, TRUSTING, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
-from shuffledp.service.client import task_log
 from shuffledp.service.client.collector import register_everywhere, signature_headers
+from shuffledp.service.client.connection import BlockingConnection
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.client.task_log import Log, same_questions
 from shuffledp.service.errors import ConfigError, Refused
@@ -331,9 +331,7 @@ def programs_register(shuffler: str, analyzer: str, tasks: list[Task]) -> None:
         register_everywhere(task, servers, dict.fromkeys(tokens, COLLECTOR), KEYS["collector"])
 
 
-def test_a_log_that_hides_or_changes_entries_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_hides_or_changes_entries_is_found_out(tmp_path: Path) -> None:
     """Each thing that a dishonest analyzer may answer, and the honest answers as a twin."""
     tasks = [Trio(tmp_path).task(name) for name in "abc"]
     key, collector = SigningKey.generate(), KEYS["collector"]
@@ -350,13 +348,14 @@ def test_a_log_that_hides_or_changes_entries_is_found_out(
     head = Head.sign(key, 3, tree.root(3)).to_dict()
 
     def read(head: dict[str, Any], entries: list[dict[str, str]]) -> Log:
-        def answer(_: str, url: str) -> httpx2.Response:
-            if url.endswith("/log/head"):
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            if request.url.path.endswith("/log/head"):
                 return httpx2.Response(200, json=head)
-            return httpx2.Response(200, json={"entries": entries[int(url.rpartition("/")[2]) :]})
+            place = int(request.url.path.rpartition("/")[2])
+            return httpx2.Response(200, json={"entries": entries[place:]})
 
-        monkeypatch.setattr(task_log, "call", answer)
-        return Log("http://analyzer/")
+        with BlockingConnection(httpx2.MockTransport(answer)) as connection:
+            return Log("http://analyzer/", connection)
 
     assert [entry.task_id for entry in read(head, entries).entries] == [one.id for one in tasks]
     assert len(read(head, [*entries, entries[0]]).entries) == 3  # it has grown meanwhile

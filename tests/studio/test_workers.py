@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from asyncio.subprocess import Process
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -54,6 +55,42 @@ def test_a_newer_request_replaces_an_older_one() -> None:
             os.kill(worker.pid, 0)
 
     with_workers(test)
+
+
+class SlowPool(WorkerPool):
+    """A pool whose processes come late; none of them is started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coming: asyncio.Queue[Any] = asyncio.Queue()
+        self.given_back: list[object] = []
+
+    async def take(self) -> Process:
+        process: Process = await self.coming.get()
+        return process
+
+    def give_back(self, process: Process) -> None:
+        self.given_back.append(process)
+
+
+def test_a_job_that_is_replaced_while_it_waits_for_a_process_never_begins() -> None:
+    async def run() -> None:
+        pool, process = SlowPool(), object()
+        job = LatestJob(pool)
+        old = asyncio.create_task(items(job, LONG))
+        while job._running is None:
+            await asyncio.sleep(0)
+        replaced = job._running
+        new = asyncio.create_task(items(job, SHORT))
+        await replaced.over.wait()  # after its grace
+        pool.coming.put_nowait(process)
+        with pytest.raises(Outdated):
+            await old
+        assert pool.given_back == [process]
+        new.cancel()
+        await asyncio.gather(new, return_exceptions=True)
+
+    asyncio.run(run())
 
 
 def test_a_process_is_reused_and_refusals_are_passed_on() -> None:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
         url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
         print(call("GET", url).text, end="")
         return
-    answer = ask(args.analyzer, f"/tasks/{task_id}/results")
+    answer = ask(args.analyzer, f"/tasks/{task_id}/results", fields=["results", "unpublished"])
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
 
@@ -64,7 +64,7 @@ def run_series(args: argparse.Namespace) -> None:
 
     tasks = [] if re.fullmatch(ID, args.series) else read_series(args.series)
     series = tasks[0].series_id if tasks else args.series
-    members = ask(args.analyzer, f"/series/{series}/results")["members"]
+    members = ask(args.analyzer, f"/series/{series}/results", fields=["members"])["members"]
     if tasks and not {one["task"] for one in members} <= {task.id.hex() for task in tasks}:
         raise ParameterError(
             f"The analyzer has tasks of this series that are not in {args.series}; ask the "

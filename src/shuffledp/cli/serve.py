@@ -170,7 +170,14 @@ def run_discard_batch(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import ask
 
     path, reason = f"/batches/{args.batch}/discard", {"reason": args.reason}
-    done = ask(args.analyzer, path, given_token(args, "operator"), method="POST", json=reason)
+    done = ask(
+        args.analyzer,
+        path,
+        given_token(args, "operator"),
+        fields=["state"],
+        method="POST",
+        json=reason,
+    )
     emit(args, done, f"Batch {args.batch} is discarded.")
 
 
@@ -178,7 +185,7 @@ def run_restore(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import ask
 
     token = given_token(args, "operator")
-    done = ask(args.analyzer, "/ledger/restore", token, method="POST")
+    done = ask(args.analyzer, "/ledger/restore", token, fields=["lines"], method="POST")
     emit(
         args,
         done,

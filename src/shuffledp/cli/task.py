@@ -176,11 +176,16 @@ def run_create(args: argparse.Namespace) -> None:
     from shuffledp.plans.certificate import verify
     from shuffledp.tasks.keys import PublicKey
     from shuffledp.tasks.rules import BatchRule
-    from shuffledp.tasks.task import Operators, Task
+    from shuffledp.tasks.task import OPERATOR, TASK, Operators, Task
     from shuffledp.tasks.tokens import SERVER_URL
 
     shuffler = args.shuffler.rstrip("/")
     check_option(SERVER_URL, shuffler, "--shuffler")
+    check_option(TASK.fields["name"], args.name, "--name")
+    if args.question is not None:
+        check_option(TASK.fields["question"], args.question, "--question")
+    for role in ("collector", "shuffler", "analyzer"):
+        check_option(OPERATOR, getattr(args, f"{role}_operator"), f"--{role}-operator")
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
     rule = BatchRule(
@@ -411,7 +416,7 @@ def add_keeping(actions: Commands) -> None:
 
 
 def run_list(args: argparse.Namespace) -> None:
-    found = _call(args, "GET", "/tasks")["tasks"]
+    found = _call(args, "GET", "/tasks", ["tasks"])["tasks"]
     emit(args, found, lambda out: _show_list(out, found))
 
 
@@ -434,12 +439,13 @@ def _show_list(out: Any, found: list[dict[str, Any]]) -> None:
 
 
 def run_archive(args: argparse.Namespace) -> None:
-    done = _call(args, "POST", f"/tasks/{_task_id(args)}/archive", json={"discard": args.discard})
+    path, discard = f"/tasks/{_task_id(args)}/archive", {"discard": args.discard}
+    done = _call(args, "POST", path, ["state"], json=discard)
     emit(args, done, "The task is archived; nothing more is accepted for it.")
 
 
 def run_delete(args: argparse.Namespace) -> None:
-    done = _call(args, "DELETE", f"/tasks/{_task_id(args)}")
+    done = _call(args, "DELETE", f"/tasks/{_task_id(args)}", ["state"])
     emit(args, done, "The task and everything stored about it are deleted.")
 
 
@@ -449,10 +455,13 @@ def _task_id(args: argparse.Namespace) -> str:
     return str(args.task)
 
 
-def _call(args: argparse.Namespace, method: str, path: str, **content: Any) -> dict[str, Any]:
+def _call(
+    args: argparse.Namespace, method: str, path: str, fields: list[str], **content: Any
+) -> dict[str, Any]:
     from shuffledp.service.client.collector import ask
 
-    return ask(args.server, path, given_token(args, "operator"), method=method, **content)
+    token = given_token(args, "operator")
+    return ask(args.server, path, token, fields=fields, method=method, **content)
 
 
 def add_log(actions: Commands) -> None:
@@ -480,14 +489,17 @@ def add_log(actions: Commands) -> None:
 
 
 def run_log(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import CALL_SECONDS
+    from shuffledp.service.client.connection import BlockingConnection
     from shuffledp.service.client.task_log import Log, same_questions
 
-    log = Log(args.analyzer)
-    if args.seen and Path(args.seen).exists():
-        _check_seen(log, args.seen)
-    witness = log.check_witnessed(args.shuffler).hex() if args.shuffler else None
-    with progress_bar(args, "reading tasks", len(log.entries)) as progress:
-        tasks = log.tasks(lambda: progress(1))
+    with BlockingConnection(seconds=CALL_SECONDS) as connection:
+        log = Log(args.analyzer, connection)
+        if args.seen and Path(args.seen).exists():
+            _check_seen(log, args.seen)
+        witness = log.check_witnessed(args.shuffler).hex() if args.shuffler else None
+        with progress_bar(args, "reading tasks", len(log.entries)) as progress:
+            tasks = log.tasks(lambda: progress(1))
     same = same_questions(tasks)
     data = {
         "head": log.head.to_dict(),

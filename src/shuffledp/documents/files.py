@@ -94,6 +94,14 @@ def check_writable(path: str | Path) -> None:
         ) from None
 
 
+def overwrite(path: Path) -> None:
+    """Replaces a file's bytes by zeros in place, durably. On disks that do not overwrite in place,
+    copies may remain in unused blocks."""
+    with open(path, "r+b", buffering=0) as file:
+        file.write(bytes(path.stat().st_size))
+        os.fsync(file.fileno())
+
+
 def sync(path: Path) -> None:
     """Makes a file's contents durable, or the renames in a folder if the system can do that.
     Windows and some network file systems make renames durable by themselves, or not at all."""

@@ -4,6 +4,7 @@ nothing except a lock file next to an SQLite store."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
@@ -50,7 +51,13 @@ def _problems(config: ServerConfig) -> Iterator[str]:
     if isinstance(config, ShufflerConfig):
         if config.exports:
             yield from _spool("exports", config.exports)
-        yield from _folder("report_keys", config.report_keys_folder)
+        if not config.keys_command:
+            yield from _folder("report_keys", config.report_keys_folder)
+        elif shutil.which(config.keys_command) is None:
+            yield (
+                f"keys_command: there is no program {config.keys_command} that this user may run; "
+                "correct its path, or make the file executable."
+            )
         yield from _folder("gateway_keys", config.gateway_keys_folder)
         yield from _folder("memory", config.memory_folder)
     if isinstance(config, IssuerConfig):

@@ -190,16 +190,16 @@ def wait_ready(url: str, seconds: float = 120.0, pause: float = 0.05) -> None:
 
     def ready() -> bool | None:
         try:
-            answer = call("GET", f"{url}/readyz", connection=BlockingConnection())
+            answer = call("GET", f"{url}/readyz", connection=connection)
             return answer.status_code == 200 or None
         except UntrustedServer:
             raise
         except (Refused, Unreachable):
             return None
 
-    waited(
-        ready, seconds, pause, f"The server at {url} is not ready; start it, or look at its log."
-    )
+    trouble = f"The server at {url} is not ready; start it, or look at its log."
+    with BlockingConnection() as connection:
+        waited(ready, seconds, pause, trouble)
 
 
 def simulated(users: int) -> list[int]:

@@ -114,7 +114,9 @@ class Survey:
 
     def live(self) -> dict[str, Any]:
         """How many answers are in, and the result once it is published."""
-        status = ask(self.servers.shuffler, "/status", self.servers.operator_token)["tasks"]
+        status = ask(
+            self.servers.shuffler, "/status", self.servers.operator_token, fields=["tasks"]
+        )["tasks"]
         mine = next(one for one in status if one["task"] == self.task.id.hex())
         published = results(self.servers.analyzer, self.task.id.hex())
         return {

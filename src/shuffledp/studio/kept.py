@@ -13,7 +13,7 @@ from typing import Any
 from platformdirs import user_data_path
 
 from shuffledp.documents.files import write_whole
-from shuffledp.documents.json_text import read_json_file
+from shuffledp.documents.json_text import MOST_JSON_BYTES, read_json_file
 from shuffledp.errors import ParameterError
 
 FILE = "studio-collections.json"
@@ -40,7 +40,13 @@ class Kept:
         return [one for one in found if isinstance(one, dict)]
 
     def _write(self, entries: list[Entry]) -> None:
-        write_whole(self._file, json.dumps(entries[:MOST_KEPT]), secret=True)
+        texts, left = [], MOST_JSON_BYTES - 2
+        for text in map(json.dumps, entries[:MOST_KEPT]):
+            left -= len(text) + 1
+            if left < 0:  # a longer file could not be read any more; the oldest are the last
+                break
+            texts.append(text)
+        write_whole(self._file, f"[{','.join(texts)}]", secret=True)
 
     def add(self, task_id: str, facts: Mapping[str, Any]) -> None:
         """Keeps a collection, which is then the one that is watched."""

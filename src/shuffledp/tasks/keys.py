@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from shuffledp.documents.files import sync, write_whole
+from shuffledp.documents.files import overwrite, sync, write_whole
 from shuffledp.documents.json_text import read_json_file
 from shuffledp.documents.schema import HASH_TEXT, Record, Whole
 from shuffledp.errors import ParameterError
@@ -140,7 +140,7 @@ class KeyFolder:
         names = f"key-{key_id}.old", f"key-{key_id}.part", f".key-{key_id}.json.*"  # .part: of 0.3
         left = [copy for name in names for copy in self.path.glob(name)]
         for copy in (*left, file):
-            _overwrite(copy)
+            overwrite(copy)
         for copy in left:
             copy.unlink()
         file.rename(file.with_suffix(".destroyed"))  # its number is never used again
@@ -160,13 +160,13 @@ class KeyFolder:
         file = self._file(key.key_id)
         old = file.with_suffix(".old")  # the secret must not survive in the old file
         if old.exists() and not old.samefile(file):  # of a write that was killed
-            _overwrite(old)
+            overwrite(old)
         old.unlink(missing_ok=True)
         if file.exists():
             os.link(file, old)
         write_whole(file, json.dumps(data), durable=True, secret=True)
         if old.exists():
-            _overwrite(old)
+            overwrite(old)
             old.unlink()
 
     def check(self, key_id: int) -> None:
@@ -212,10 +212,3 @@ class KeyFolder:
                 f"The key file {file.name} cannot be read, or is from an earlier version; restore "
                 "or remove it."
             ) from None
-
-
-def _overwrite(path: Path) -> None:
-    """Replaces a file's bytes by zeros in place, durably."""
-    with open(path, "r+b", buffering=0) as file:
-        file.write(bytes(path.stat().st_size))
-        os.fsync(file.fileno())

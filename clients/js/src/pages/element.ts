@@ -17,6 +17,9 @@ import type { Task } from "../task/task.js";
 import { make, on, STYLE } from "./markup.js";
 
 const MOST_RADIOS = 12;
+/** Tokens that this site is being asked for: two questions on a page share one. */
+const asked = new Map<string, Promise<string>>();
+let lists = 0;
 const number = (value: number): string => value.toLocaleString("en");
 
 /** What asks for a value: its markup, and how to read it. */
@@ -67,7 +70,7 @@ function field(values: Values): Field {
     case "label":
       return choices(values.labels, "answer");
     case "any": {
-      const id = "shuffledp-candidates";
+      const id = `shuffledp-candidates-${++lists}`; // ids are of the page, which may ask twice
       const one = input({ type: "text", maxlength: "1000", list: id });
       const known = values.candidates.map((label) => make("option", { value: String(label) }));
       const whole = typeof values.candidates[0] === "number";
@@ -116,8 +119,14 @@ export class SurveyElement extends HTMLElement {
   }
 
   /** This device's token, stored so that a report can be sent again after an interruption. */
-  private async token(): Promise<string> {
+  private token(): Promise<string> {
     const url = this.getAttribute("token") ?? "/token";
+    const asking = asked.get(url) ?? this.fetchToken(url).finally(() => asked.delete(url));
+    asked.set(url, asking);
+    return asking;
+  }
+
+  private async fetchToken(url: string): Promise<string> {
     const name = `shuffledp token ${url}`;
     const kept = localStorage.getItem(name);
     if (kept) return kept;

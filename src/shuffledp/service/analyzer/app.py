@@ -45,7 +45,7 @@ from shuffledp.tasks.results import results_csv
 from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
 
-BATCH_NAME = re.compile("[0-9a-f]{32}")
+BATCH_ID = re.compile("[0-9a-f]{32}")
 
 
 class Analyzer(Role):
@@ -183,7 +183,7 @@ class Analyzer(Role):
     async def _named(self, request: Request) -> StoredBatch:
         """The batch in a path; a 404 if there is none."""
         name = request.path_params["batch"]
-        known = await self.store.find(bytes.fromhex(name)) if BATCH_NAME.fullmatch(name) else None
+        known = await self.store.find(bytes.fromhex(name)) if BATCH_ID.fullmatch(name) else None
         if known is None:
             raise Problem(404, "batch-unknown", "No such batch was received; see the status.")
         return known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shuffledp.documents.schema import JsonSchema
 from shuffledp.service.http.bodies import LONGEST_REASON
 from shuffledp.service.http.operations import (
-    BATCH_NAME,
+    BATCH_ID,
     COUNT,
     KEY_HEX,
     NEEDS_BODY,
@@ -13,9 +13,9 @@ from shuffledp.service.http.operations import (
     NEEDS_TASK,
     PAGE,
     PLAIN,
-    SERIES_NAME,
+    SERIES_ID,
     SIGNATURE_HEX,
-    TASK_NAME,
+    TASK_ID,
     TEXT,
     Content,
     Operation,
@@ -37,7 +37,7 @@ KEY: JsonSchema = {
     "required": [*_key["required"], "state"],
 }
 UNPUBLISHED: JsonSchema = json_object(
-    number=COUNT, batch=BATCH_NAME, state=TEXT, reports=COUNT, problem=TEXT, reason=TEXT
+    number=COUNT, batch=BATCH_ID, state=TEXT, reports=COUNT, problem=TEXT, reason=TEXT
 ).schema
 PUBLISHED_RESULTS = array(PUBLISHED.json_schema())
 BYTES = Content("application/octet-stream", {"type": "string", "format": "binary"})
@@ -94,7 +94,7 @@ BATCH_STATE = get(
 DISCARD = post(
     "/batches/{batch}/discard",
     "Gives up a batch that is not published",
-    json_object(batch=BATCH_NAME, state=one_of("discarded"), reason={"type": ["string", "null"]}),
+    json_object(batch=BATCH_ID, state=one_of("discarded"), reason={"type": ["string", "null"]}),
     who="operator",
     inside=True,
     body=json_object(reason={"type": "string", "minLength": 1, "maxLength": LONGEST_REASON}),
@@ -117,7 +117,7 @@ RESULTS = get(
     "/tasks/{task}/results",
     "Everything that was published for a task, and why other batches are not",
     json_object(
-        task=TASK_NAME,
+        task=TASK_ID,
         name=TEXT,
         results=PUBLISHED_RESULTS,
         unpublished=array(UNPUBLISHED),
@@ -137,7 +137,7 @@ SERIES_RESULTS = get(
     "/series/{series}/results",
     "Everything that was published for the tasks of a series, in the order of their dates",
     json_object(
-        series=SERIES_NAME,
+        series=SERIES_ID,
         name=TEXT,
         question=TEXT,
         query=TEXT,
@@ -151,7 +151,7 @@ SERIES_RESULTS = get(
         members=array(
             json_object(
                 place=COUNT,
-                task=TASK_NAME,
+                task=TASK_ID,
                 name=TEXT,
                 not_before=COUNT,
                 expires=COUNT,
@@ -209,6 +209,6 @@ LOG_INCLUSION = get(
 LOG_ENTRIES = get(
     "/log/entries/{first}",
     "Entries of the log, starting at a position",
-    json_object(entries=array(json_object(task=TASK_NAME, **_SIGNED_BY_COLLECTOR).schema)),
+    json_object(entries=array(json_object(task=TASK_ID, **_SIGNED_BY_COLLECTOR).schema)),
     problems=OUTSIDE_LOG,
 )

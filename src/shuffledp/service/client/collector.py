@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json, lasting_failure, refusal
 from shuffledp.service.blocking import run_blocking
 from shuffledp.service.client.connection import BlockingConnection, Connection
@@ -33,18 +34,18 @@ def call(
     **content: Any,
 ) -> httpx2.Response:
     """A server's answer to one request; raises `Refused` with the server's reason, or
-    `Unreachable`. A `connection` must be a blocking one; it is closed afterwards."""
+    `Unreachable`. A `connection` must be a blocking one; it stays open for further calls."""
     given = {"Authorization": f"Bearer {token}"} if token else {}
-    used = connection or BlockingConnection(seconds=CALL_SECONDS)
+    if connection is None:
+        with BlockingConnection(seconds=CALL_SECONDS) as fresh:
+            return call(method, url, token, headers, connection=fresh, **content)
     try:
         answer = run_blocking(
-            used.request(method, url, headers={**given, **(headers or {})}, **content)
+            connection.request(method, url, headers={**given, **(headers or {})}, **content)
         )
     except (httpx2.TransportError, httpx2.InvalidURL) as error:
         silent = Unreachable(f"{url} does not answer ({type(error).__name__}); is it running?")
         raise lasting_failure(error, url) or silent from None
-    finally:
-        run_blocking(used.close())
     if answer.status_code >= 400:
         code, why = refusal(answer)
         raise Refused(
@@ -56,10 +57,24 @@ def call(
 
 
 def ask(
-    server: str, path: str, token: str = "", *, method: str = "GET", **content: Any
+    server: str,
+    path: str,
+    token: str = "",
+    *,
+    fields: Sequence[str],
+    method: str = "GET",
+    **content: Any,
 ) -> dict[str, Any]:
-    """The JSON object that a server answers; raises as `call` does."""
-    return answer_json(call(method, server.rstrip("/") + path, token, **content))
+    """The JSON object that a server answers; raises as `call` does, and `ParameterError` unless it
+    has these fields: another program that answers at that URL must not be believed."""
+    answer = answer_json(call(method, server.rstrip("/") + path, token, **content))
+    missing = [name for name in fields if name not in answer]
+    if missing:
+        raise ParameterError(
+            f"{server} answered without {missing[0]!r}, so it may be another program; check the "
+            "URL."
+        )
+    return answer
 
 
 def waited(look: Callable[[], T | None], seconds: float, pause: float, trouble: str) -> T:
@@ -86,6 +101,7 @@ def register(task: Task, server: str, token: str, key: SigningKey) -> bool:
         server,
         f"/tasks/{task.id.hex()}",
         token,
+        fields=["new"],
         method="PUT",
         headers=signature_headers(task.id, key),
         content=task.canonical(),
@@ -104,7 +120,7 @@ def register_everywhere(
 
 def close(task_id: bytes, shuffler: str, token: str) -> None:
     """Closes a task at a shuffler: it accepts no more reports."""
-    ask(shuffler, f"/tasks/{task_id.hex()}/close", token, method="POST")
+    ask(shuffler, f"/tasks/{task_id.hex()}/close", token, fields=["state"], method="POST")
 
 
 def enrol(server: str, token: str, count: int, prefix: str, **said: bool) -> list[str]:
@@ -114,7 +130,7 @@ def enrol(server: str, token: str, count: int, prefix: str, **said: bool) -> lis
     hashes = [token_hash(one).hex() for one in tokens]
     for start in range(0, count, TOKENS_PER_REQUEST):
         some = {"sha256": hashes[start : start + TOKENS_PER_REQUEST], **said}
-        ask(server, "/tokens", token, method="POST", json=some)
+        ask(server, "/tokens", token, fields=["new"], method="POST", json=some)
     return tokens
 
 
@@ -123,7 +139,7 @@ def enrol_by_evidence(issuer: str, evidence: str) -> str:
     evidence."""
     token = new_token(EACH_PREFIX)
     said = {"sha256": token_hash(token).hex(), "evidence": evidence}
-    ask(issuer, "/enrolments", method="POST", json=said)
+    ask(issuer, "/enrolments", fields=["state"], method="POST", json=said)
     return token
 
 
@@ -136,7 +152,8 @@ def gateway_key(shuffler: str) -> GatewayKey:
 
 def results(analyzer: str, task_id: str) -> Sequence[dict[str, Any]]:
     """All results that an analyzer has published for a task."""
-    found: list[dict[str, Any]] = ask(analyzer, f"/tasks/{task_id}/results")["results"]
+    answer = ask(analyzer, f"/tasks/{task_id}/results", fields=["results"])
+    found: list[dict[str, Any]] = answer["results"]
     return found
 
 

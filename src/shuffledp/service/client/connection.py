@@ -59,8 +59,8 @@ class Connection(ABC):
 
 
 class BlockingConnection(Connection):
-    """A connection whose coroutines never suspend. With `bare`, requests have only the headers
-    that are given."""
+    """A connection whose coroutines never suspend; `with` closes it at the end. With `bare`,
+    requests have only the headers that are given."""
 
     def __init__(
         self,
@@ -87,6 +87,12 @@ class BlockingConnection(Connection):
         return function(*args, **options)
 
     async def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> BlockingConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._http.close()
 
 

@@ -18,8 +18,8 @@ from shuffledp.documents.schema import HASH_TEXT, Either, Listing, Nothing, Reco
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import CALL_SECONDS, call
-from shuffledp.service.client.connection import BlockingConnection
-from shuffledp.service.client.relaying import RelayedConnection
+from shuffledp.service.client.connection import BlockingConnection, Connection
+from shuffledp.service.client.relaying import RelayedConnection, check_url
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.tasks.clock import system_clock
 from shuffledp.tasks.errors import TaskError
@@ -69,8 +69,9 @@ class TaskFinder:
                 "A gateway's key is for requests through a relay; name the relay (--relay), or "
                 "leave the key out to ask the server directly, which then sees your address."
             )
-        _check_url(self.server)
-        _check_url(self.relay or self.server)
+        check_url(self.server)
+        if self.relay:
+            check_url(self.relay, "relay")
 
     def open(self, name: str = "", series: str | None = None) -> list[Listed]:
         """The tasks that are or will be open, by date; only those whose names begin with a text, or
@@ -112,16 +113,20 @@ class TaskFinder:
 
     def _ask(self, path: str) -> httpx2.Response:
         server = self.server.rstrip("/")
-        direct = BlockingConnection(
+        with BlockingConnection(
             self.transport, seconds=CALL_SECONDS, bare=self.gateway is not None
-        )
-        if self.gateway is None:
-            return call("GET", server + path, connection=direct)
-        relayed = RelayedConnection(self.gateway, server, self.relay, direct)
+        ) as direct:
+            if self.gateway is None:
+                return call("GET", server + path, connection=direct)
+            relayed = RelayedConnection(self.gateway, server, self.relay, direct)
+            return self._ask_through(relayed, server, path)
+
+    def _ask_through(self, relayed: Connection, server: str, path: str) -> httpx2.Response:
+        """The shuffler's answer through the relay; errors name the relay."""
         try:
             return call("GET", server + path, connection=relayed)
         except UntrustedServer:
-            raise UntrustedServer(self.relay) from None
+            raise
         except Unreachable:
             raise Unreachable(
                 f"{self.relay} gave no answer from the gateway of {server}; try again later, or "
@@ -129,16 +134,6 @@ class TaskFinder:
             ) from None
         except Refused as refused:
             raise Refused(f"Through {self.relay}: {refused}", refused.status) from None
-
-
-def _check_url(text: str) -> None:
-    try:
-        url = httpx2.URL(text)
-        good = url.scheme in ("http", "https") and bool(url.host)
-    except httpx2.InvalidURL:
-        good = False
-    if not good:
-        raise ParameterError(f"{text} is not a URL; use one like https://shuffler.example.")
 
 
 def _belongs(one: Listed, series: str) -> bool:

@@ -13,6 +13,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_ANSWER_BYTES, AnswerTooLong
 from shuffledp.service.binary_http import BinaryRequest, read_response
 from shuffledp.service.client.connection import Connection
+from shuffledp.service.errors import UntrustedServer, untrusted_certificate
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.oblivious import GatewayKey, HpkeContext, open_answer, seal_request
 from shuffledp.tasks.task import MOST_TASK_BYTES, Task
@@ -36,28 +37,49 @@ def gateway_of(task: Task) -> GatewayKey:
     return task.gateway
 
 
+def check_url(text: str, what: str = "server") -> None:
+    """Raises `ParameterError`, with what the server is, unless the text is its URL."""
+    try:
+        url = httpx2.URL(text)
+        good = url.scheme in ("http", "https") and bool(url.host)
+    except httpx2.InvalidURL:
+        good = False
+    if not good:
+        raise ParameterError(
+            f"{text} is not a URL of a {what}; use one like https://{what}.example, or http:// on "
+            "this machine."
+        )
+
+
 class RelayedConnection(Connection):
     """Sends requests to a shuffler through a relay, encrypted for the gateway with this key;
-    `inner` sends them to the relay."""
+    `inner` sends them to the relay. Raises `ParameterError` unless both are URLs."""
 
     def __init__(self, key: GatewayKey, shuffler: str, relay: str, inner: Connection) -> None:
+        check_url(shuffler, "shuffler")
+        check_url(relay, "relay")
         parts = urlsplit(shuffler)
         self._key, self._scheme, self._authority = key, parts.scheme, parts.netloc
         self._base = parts.path.rstrip("/")
-        self._relay = f"{relay.rstrip('/')}/relay"
+        self._relay = relay.rstrip("/")
         self._inner = inner
 
     async def request(
         self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
     ) -> httpx2.Response:
         encrypted, context = self._encrypt(httpx2.Request(method, url, **content))
-        answer = await self._inner.request(
-            "POST",
-            self._relay,
-            MOST_RELAYED_BYTES,
-            headers={"Content-Type": "message/ohttp-req"},
-            content=encrypted,
-        )
+        try:
+            answer = await self._inner.request(
+                "POST",
+                f"{self._relay}/relay",
+                MOST_RELAYED_BYTES,
+                headers={"Content-Type": "message/ohttp-req"},
+                content=encrypted,
+            )
+        except httpx2.TransportError as error:
+            if untrusted_certificate(error):
+                raise UntrustedServer(self._relay) from None
+            raise
         opened = _open(answer, context)
         if len(opened.content) > most:
             raise AnswerTooLong(f"The response is longer than {most:,} bytes.")

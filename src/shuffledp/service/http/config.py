@@ -18,6 +18,7 @@ from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.origins import is_origin
 
 NOT_NEGATIVE = ("_days", "_per_minute")
+WHOLE = re.compile(r"-?[0-9]{1,9}")
 CONFIG_TABLES = ("shuffler", "analyzer", "issuer", "relay")
 
 
@@ -100,7 +101,7 @@ class ServerConfig:
         ):
             found.append("operators_listen must be empty or another host:port than listen")
         if not is_store(self.store):
-            found.append("store must be sqlite:<path> or postgresql://…")
+            found.append("store must be sqlite:<path of a file> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
             found.append("tls_certificate and tls_key must be set together")
         if self.spool.startswith("file:"):
@@ -138,8 +139,10 @@ class ServerConfig:
 
 
 def is_store(url: str) -> bool:
-    """Whether a text names a store."""
-    return url.startswith(("sqlite:", "postgresql://", "postgres://"))
+    """Whether a text names a store. SQLite's `:memory:` would lose every acknowledged report."""
+    if url.startswith("sqlite:"):
+        return url.removeprefix("sqlite:") not in ("", ":memory:")
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def host_and_port(listen: str) -> tuple[str, int]:
@@ -204,25 +207,32 @@ def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
     if path is None:
         return {}
     try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # editors may add a mark
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); check the path.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not a text in UTF-8; save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
     foreign = data.keys() - set(CONFIG_TABLES)
     if foreign:
         known = ", ".join(f"[{table}]" for table in CONFIG_TABLES)
         raise ConfigError(f"{path} has a table [{min(foreign)}]; there are {known}.")
+    for name, table in data.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name} in {path} must be a table; begin it with a line [{name}].")
     return data
 
 
 def _typed(value: Any, wanted: type, name: str) -> Any:
-    if wanted is int and isinstance(value, str) and value.lstrip("-").isdecimal():
+    if wanted is int and isinstance(value, str) and WHOLE.fullmatch(value):
         return int(value)
     if wanted is tuple:
         return _texts(value, name)
     if type(value) is not wanted:
         raise ConfigError(f"{name} must be {'a whole number' if wanted is int else 'a text'}.")
+    if wanted is int and not WHOLE.fullmatch(str(value)):
+        raise ConfigError(f"{name} is too large; use a whole number of at most 9 digits.")
     return value
 
 

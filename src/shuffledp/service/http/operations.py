@@ -42,16 +42,16 @@ NEEDS_TASK: Problems = {404: ("task-unknown",)}
 TEXT: JsonSchema = {"type": "string"}
 COUNT: JsonSchema = {"type": "integer"}
 HASH_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-KEY_HEX = TASK_NAME = SERIES_NAME = HASH_HEX
-BATCH_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+KEY_HEX = TASK_ID = SERIES_ID = HASH_HEX
+BATCH_ID: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
 SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
 PATH_NAMES: dict[str, JsonSchema] = {
-    "task": TASK_NAME,
-    "batch": BATCH_NAME,
+    "task": TASK_ID,
+    "batch": BATCH_ID,
     "first": LOG_PLACE,
     "size": LOG_PLACE,
-    "series": SERIES_NAME,
+    "series": SERIES_ID,
     "digest": HASH_HEX,
     "part": {"type": "string", "pattern": "^[0-9]{1,9}$"},
     "tile": {"type": "string", "pattern": "^[0-9a-z./]{1,80}$"},
@@ -204,7 +204,7 @@ COUNT_OR_AWAY: JsonSchema = {
 }
 TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
 LISTED_TASK = json_object(
-    task=TASK_NAME,
+    task=TASK_ID,
     name=TEXT,
     state=one_of("open", "closed", "archived"),
     changed=COUNT,
@@ -213,9 +213,9 @@ LISTED_TASK = json_object(
     waiting=COUNT_OR_AWAY,
     unfinished=COUNT_OR_AWAY,
 ).schema
-IN_SERIES = json_object(series=SERIES_NAME, name=TEXT, place=COUNT, tasks=COUNT).schema
+IN_SERIES = json_object(series=SERIES_ID, name=TEXT, place=COUNT, tasks=COUNT).schema
 CURRENT_TASK = json_object(
-    task=TASK_NAME,
+    task=TASK_ID,
     name=TEXT,
     not_before=COUNT,
     expires=COUNT,
@@ -253,7 +253,7 @@ LIST_TASKS = get(
 ARCHIVE_TASK = post(
     "/tasks/{task}/archive",
     "Ends a task permanently: nothing more is accepted for it",
-    json_object(task=TASK_NAME, state=one_of("archived")),
+    json_object(task=TASK_ID, state=one_of("archived")),
     who="operator",
     inside=True,
     body=json_object(discard={"type": "boolean"}),
@@ -268,7 +268,7 @@ DELETE_TASK = operation(
     "DELETE",
     "/tasks/{task}",
     "Deletes an archived task and everything stored about it",
-    json_object(task=TASK_NAME, state=one_of("deleted")),
+    json_object(task=TASK_ID, state=one_of("deleted")),
     who="operator",
     inside=True,
     problems={**NEEDS_TASK, 409: ("task-not-archived",)},
@@ -280,7 +280,7 @@ PUT_TASK = Operation(
     who="collector",
     body=TASK_CONTENT,
     headers={"X-Collector-Key": KEY_HEX, "X-Collector-Signature": SIGNATURE_HEX},
-    answers=dict.fromkeys((200, 201), json_object(task=TASK_NAME, new={"type": "boolean"})),
+    answers=dict.fromkeys((200, 201), json_object(task=TASK_ID, new={"type": "boolean"})),
     problems={
         **NEEDS_BODY,
         400: ("interrupted", "task-id"),

@@ -33,6 +33,7 @@ from shuffledp.service.setup.explained import explained_toml
 from shuffledp.service.setup.introduction import (
     COLLECTOR,
     INTRODUCTION,
+    KNOWN,
     SERVERS,
     Introduction,
 )
@@ -267,7 +268,17 @@ class Folder:
     def known(self, role: str) -> dict[str, Any] | None:
         """The introduction of a role's organisation; None if it has not introduced itself."""
         file = self.path / "known" / f"{role}.json"
-        return dict(read_json_file(file)) if file.exists() else None
+        if not file.exists():
+            return None
+        found = read_json_file(file)
+        try:
+            KNOWN[role].check(found, role)
+        except ParameterError as error:
+            raise ParameterError(
+                f"{file} is damaged: {error} Remove it, and give that organisation's introduction "
+                "again with --with."
+            ) from None
+        return dict(found)
 
     def missing(self) -> list[str]:
         """The roles whose introductions are still needed, in the order of their names."""
@@ -296,8 +307,11 @@ class Folder:
     def secrets(self, name: str) -> dict[str, str]:
         """The variables in one of the folder's files of secrets."""
         file = self.path / name
-        lines = file.read_text("utf-8").splitlines() if file.exists() else []
-        return dict(line.split("=", 1) for line in lines if "=" in line)
+        try:
+            lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        except UnicodeDecodeError:
+            raise ParameterError(f"{file} is damaged; restore it from a backup.") from None
+        return dict(line.split("=", 1) for line in lines if line.partition("=")[0].isidentifier())
 
 
 def filled(text: str, name: str, value: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.documents.json_text import read_json_file
-from shuffledp.documents.schema import HASH_TEXT, Listing, OneOf, Record, Schema
+from shuffledp.documents.schema import HASH_TEXT, Listing, OneOf, Record
 from shuffledp.errors import ParameterError
 from shuffledp.tasks.keys import PUBLIC_KEY
 from shuffledp.tasks.task import OPERATOR
@@ -22,7 +22,7 @@ COLLECTOR = "collector"
 MOST_BYTES = 1 << 18
 MOST_REHEARSAL_TOKENS = 1000
 TOKEN_HASHES = Record(dict.fromkeys(("shuffler", "analyzer", "issuer"), HASH_TEXT))
-ROLES: Mapping[str, Schema] = {
+ROLES: Mapping[str, Record] = {
     "shuffler": Record({"url": SERVER_URL, "signing_key": HASH_TEXT, "delivery_sha256": HASH_TEXT}),
     "analyzer": Record({"url": SERVER_URL, "signing_key": HASH_TEXT, "key": PUBLIC_KEY}),
     "issuer": Record({"url": SERVER_URL, "issuer_key": SPKI_TEXT}),
@@ -36,6 +36,10 @@ ROLES: Mapping[str, Schema] = {
     ),
 }
 """What each role says about itself."""
+KNOWN = {
+    role: Record({"organisation": OPERATOR, **schema.fields}) for role, schema in ROLES.items()
+}
+"""What is kept about the organisation of each role."""
 INTRODUCTION = Record(
     {
         "format": OneOf((FORMAT,)),

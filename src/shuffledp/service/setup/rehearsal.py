@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.service.client.collector import ask, first_result, register_everywhere
+from shuffledp.service.client.collector import ask, first_result, register_everywhere, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import wait_ready
@@ -32,7 +33,8 @@ QUESTION = "Rehearsal with simulated devices: heads or tails?"
 
 def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
     """Registers a task, sends the reports of simulated devices, and waits for the result; returns
-    it with the truth. An interrupted rehearsal continues where it stopped."""
+    it with the truth. An interrupted rehearsal continues where it stopped, until its task expires.
+    Afterwards it returns the result again; raises `ParameterError` if there was none."""
     missing = folder.missing()
     if "collector" not in folder.own.roles or missing:
         raise ParameterError(
@@ -46,8 +48,17 @@ def rehearse(folder: Folder, say: Say) -> dict[str, Any]:
         say(f"Waiting for the {role} at {url}")
         wait_ready(url, READY_SECONDS, PAUSE_SECONDS)
     task = _task(folder, shuffler, analyzer)
+    if system_clock() >= task.expires:
+        return {"truth": REHEARSAL_REPORTS // 2, **_earlier(folder, servers["analyzer"], task)}
     secrets = folder.secrets("collector.env")
-    tokens = {role: secrets[f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"] for role in servers}
+    tokens = {
+        role: secrets.get(f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}", "") for role in servers
+    }
+    if not all(tokens.values()):
+        raise ParameterError(
+            f"{folder.path}/collector.env lacks a token of the collector; restore the file from a "
+            "backup."
+        )
     key = SigningKey.load(folder.path / "collector-signing.json")
     register_everywhere(task, servers, tokens, key)
     say("Both servers have registered the rehearsal's task")
@@ -82,10 +93,30 @@ def _task(folder: Folder, shuffler: dict[str, Any], analyzer: dict[str, Any]) ->
     return task
 
 
+def _earlier(folder: Folder, analyzer: str, task: Task) -> dict[str, Any]:
+    """The result of a rehearsal whose task has expired."""
+    with suppress(Refused):  # the analyzer does not know the task
+        for found in results(analyzer, task.id.hex()):
+            return found
+    raise ParameterError(
+        f"The rehearsal that began in {folder.path} expired after a day without a result. To start "
+        "a new one, delete rehearsal-task.json and the folder rehearsal there, and run `shuffledp "
+        f"rehearse {folder.path}`. If the servers then refuse a token as used, ask the shuffler's "
+        f"operator for new ones (`shuffledp shuffler enrol --once --count {REHEARSAL_REPORTS}`) "
+        "and put them into rehearsal-tokens.txt."
+    )
+
+
 def _send(folder: Folder, task: Task) -> int:
     """Sends the reports of all simulated devices; returns how many of them say yes."""
     policy = ClientPolicy.load(folder.path / "policy.json")
-    tokens = (folder.path / "rehearsal-tokens.txt").read_text("utf-8").split()
+    file = folder.path / "rehearsal-tokens.txt"
+    tokens = file.read_text("utf-8").split() if file.exists() else []
+    if len(tokens) < REHEARSAL_REPORTS:
+        raise ParameterError(
+            f"{file} holds {len(tokens)} tokens, and a rehearsal needs {REHEARSAL_REPORTS}; ask "
+            "the shuffler's operator for as many (`shuffledp shuffler enrol --once`)."
+        )
 
     def send(number: int, end: float = 0.0) -> None:
         outbox = folder.path / "rehearsal" / str(number)
@@ -115,5 +146,5 @@ def enrol_for_rehearsal(folder: Folder, url: str, say: Say) -> None:
     hashes = folder.to_enrol.read_text("utf-8").split()
     token = (folder.path / "operator-token.txt").read_text("utf-8").strip()
     folder.to_enrol.rename(folder.enrolled)  # first: a token is never enrolled twice
-    ask(url, "/tokens", token, method="POST", json={"sha256": hashes})
+    ask(url, "/tokens", token, fields=["new"], method="POST", json={"sha256": hashes})
     say(f"Enrolled {len(hashes)} tokens for the collector's rehearsal")

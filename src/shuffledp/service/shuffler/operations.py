@@ -12,7 +12,7 @@ from shuffledp.service.http.operations import (
     NEEDS_JSON,
     NEEDS_TASK,
     SIGNATURE_HEX,
-    TASK_NAME,
+    TASK_ID,
     Content,
     Operation,
     array,
@@ -55,7 +55,7 @@ CLOSE = post(
 PROGRESS = get(
     "/tasks/{task}/progress",
     "The progress of a task, rounded down and at least ten minutes old",
-    json_object(task=TASK_NAME, have=COUNT, need=COUNT, batches=COUNT),
+    json_object(task=TASK_ID, have=COUNT, need=COUNT, batches=COUNT),
     problems=NEEDS_TASK,
 )
 GATEWAY_PATH = "/.well-known/ohttp-gateway"

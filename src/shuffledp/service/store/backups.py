@@ -51,7 +51,8 @@ def back_up(store: str, output: str | Path) -> int:
 
 
 def restore(backup: str | Path, store: str) -> None:
-    """Replaces a store with a backup in one step; refuses while a service uses the store."""
+    """Replaces a store with a backup in one step; refuses while a service uses the store, and a
+    backup of another role's store."""
     target, source = sqlite_path(store), Path(backup)
     if not source.exists():
         raise ParameterError(f"There is no backup {source}; check the path.")
@@ -59,6 +60,7 @@ def restore(backup: str | Path, store: str) -> None:
     part = _part(target)
     try:
         _copy(source, part)
+        _check_same_role(part, target)
         for suffix in ("-wal", "-shm"):  # the log of what is replaced must not be read into it
             Path(f"{target}{suffix}").unlink(missing_ok=True)
         os.replace(part, target)
@@ -86,7 +88,7 @@ def _part(target: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a database in one step, as a consistent snapshot, and checks it."""
+    """Copies a store in one step, as a consistent snapshot, and checks it."""
     given = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
     made = apsw.Connection(str(target))
     try:
@@ -97,8 +99,41 @@ def _copy(source: Path, target: Path) -> None:
         made.execute("PRAGMA journal_mode=DELETE")
         if found != "ok":
             raise OSError("the copy is damaged")
+        if not _role(made):
+            raise ParameterError(
+                f"{source} is not the store of a shuffledp server, and nothing was copied; check "
+                "the path."
+            )
     finally:
         made.close()
         given.close()
     target.chmod(PRIVATE_FILE)
     sync(target)
+
+
+def _role(database: apsw.Connection) -> str:
+    """The role whose store this is; empty if it is something else."""
+    try:
+        return str(next(iter(database.execute("SELECT role FROM schema_version")))[0])
+    except (apsw.SQLError, StopIteration):  # also for an empty file, which is a database
+        return ""
+
+
+def _check_same_role(copy: Path, target: Path) -> None:
+    """Refuses a copy that would replace the store of another role."""
+    try:
+        roles = []
+        for path in (copy, target):
+            database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                roles.append(_role(database))
+            finally:
+                database.close()
+    except apsw.Error:  # there is no store yet, or it is damaged
+        return
+    ours, theirs = roles
+    if theirs not in ("", ours):
+        raise ParameterError(
+            f"This is a backup of the {ours}'s store, and {target} is the {theirs}'s; nothing was "
+            "replaced: name the right backup."
+        )

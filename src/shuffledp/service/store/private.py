@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import BaseFileLock, Timeout
 
-from shuffledp.documents.files import lock, private, sync
+from shuffledp.documents.files import lock, overwrite, private, sync
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 LOCK_ENDING = ".lock"
@@ -39,15 +39,11 @@ def _narrow(path: Path, mode: int) -> None:
 
 
 def erase(path: Path) -> None:
-    """Overwrites a file's bytes, makes that durable, and removes the file; does nothing if there is
-    none. On disks that do not overwrite in place, copies may remain in unused blocks."""
+    """Overwrites a file and removes it, both durably; does nothing if there is none."""
     try:
-        file = open(path, "r+b", buffering=0)  # noqa: SIM115
+        overwrite(path)
     except FileNotFoundError:
         return
-    with file:
-        file.write(bytes(path.stat().st_size))
-        os.fsync(file.fileno())
     path.unlink(missing_ok=True)
     sync(path.parent)
 
