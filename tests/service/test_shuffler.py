@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from service_states import until
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
@@ -251,8 +252,10 @@ def test_too_many_at_once_must_retry_later(tmp_path: Path) -> None:
         tokens = await trio.enrol(12)
         bodies = [known_report(task, 1)[0] for _ in tokens]
 
+        free = threading.Event()
+
         async def slow(_: Transaction) -> None:
-            time.sleep(0.5)  # in the store's thread: the disk is busy
+            free.wait(60)  # in the store's thread: the disk is busy
 
         busy = asyncio.create_task(trio.shuffler.database.run(slow))
         await asyncio.sleep(0.05)
@@ -260,6 +263,10 @@ def test_too_many_at_once_must_retry_later(tmp_path: Path) -> None:
             asyncio.create_task(trio.post(task, body, token))
             for body, token in zip(bodies, tokens, strict=True)
         ]
+        try:
+            await until(lambda: sum(post.done() for post in posts) >= 4)
+        finally:
+            free.set()
         await busy
         answers = await asyncio.gather(*posts)
         codes = [answer.status_code for answer in answers]
@@ -342,13 +349,15 @@ def test_the_analyzer_is_away_for_an_hour(tmp_path: Path) -> None:
             delivery = trio.shuffler.delivery
             assert {delivery.pause(0) for _ in range(50)} <= {0, 1}
             assert all(30 <= delivery.pause(many) <= 60 for many in range(6, 20))
-            await asyncio.sleep(0.3)
-            assert (await trio.status(task))["batches"][0]["problem"] == "ConnectError"
+            await until(lambda: tries)
             while passed < 3660:
                 passed += 20
                 trio.shuffler.database.now = f"(unixepoch() + {passed})"
                 delivery.batch_closed.set()
-                await asyncio.sleep(0.01)
+                await until(lambda: not delivery.batch_closed.is_set())
+                if passed == 20:
+                    status = await trio.status(task)
+                    assert status["batches"][0]["problem"] == "ConnectError"
             assert len(await trio.results(task)) == 1
             assert (await trio.status(task))["have"] == 3
         assert 10 < tries < 150

@@ -71,7 +71,7 @@ class Browser:
         )
         return self.call("execute/async", script=wrapped, args=list(args))
 
-    def wait(self, script: str, seconds: float = 15) -> None:
+    def wait(self, script: str, seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.run(script):
@@ -178,7 +178,7 @@ def _driven(driver: str, wanted: dict[str, Any]) -> Iterator[Browser]:
         [driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(100):
+        for _ in range(600):
             with contextlib.suppress(httpx2.TransportError):
                 if httpx2.get(f"http://127.0.0.1:{port}/status").status_code == 200:
                     break
@@ -190,4 +190,4 @@ def _driven(driver: str, wanted: dict[str, Any]) -> Iterator[Browser]:
             window.close()
     finally:
         program.terminate()
-        program.wait(15)
+        program.wait(60)

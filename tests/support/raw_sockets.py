@@ -107,7 +107,7 @@ def many(url: str, count: int) -> Iterator[list[socket.socket]]:
             client.close()
 
 
-def wait_for(true: object, seconds: float = 20) -> bool:
+def wait_for(true: object, seconds: float = 60) -> bool:
     """Whether a condition comes true in time."""
     assert callable(true)
     end = time.monotonic() + seconds
