@@ -15,7 +15,7 @@ ATTACKER = "127.0.0.2"
 """Where attacks come from: an address of its own, so that others can be told from it."""
 
 
-def connect(url: str, source: str = ATTACKER, timeout: float = 20) -> socket.socket:
+def connect(url: str, source: str = ATTACKER, timeout: float = 60) -> socket.socket:
     """A connection to a server."""
     parts = urlsplit(url)
     return socket.create_connection(

@@ -103,11 +103,11 @@ class Troubled:
         if self.fault == "fails":
             raise RuntimeError("injected")
         if self.fault == "is slow":
-            time.sleep(40)
+            time.sleep(120)
         if self.fault == "loses its executor":
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1]
             os.kill(int(daemon.split()[1]), signal.SIGKILL)  # the JVM of this executor
-            time.sleep(60)
+            time.sleep(120)
 
 
 def told(rows: list[Any]) -> list[Any]:
