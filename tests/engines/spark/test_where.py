@@ -78,7 +78,8 @@ def test_answers_are_about_the_rows_that_fit(frame: Any) -> None:
     )
     assert np.abs(grouped.values - [part.age.sum(), 0]).max() <= reach(grouped)
     mean = shuffledp.mean(frame, column="age", bounds=(0, 100), mse_overhead=8, **asked)
-    assert mean.query == "mean" and abs(mean.value - part.age.mean()) < 8 * mean.rmse
+    assert mean.query == "mean"
+    assert abs(mean.value - part.age.mean()) < 14 * mean.rmse  # a user's rare jump is 5 RMSE
 
 
 @pytest.mark.parametrize("candidates", [["a", "b"], []], ids=["histogram", "table"])
