@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from service_states import until
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.tokens import ONCE_PREFIX, new_token
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
@@ -251,23 +249,19 @@ def test_too_many_at_once_must_retry_later(tmp_path: Path) -> None:
         await trio.register(task)
         tokens = await trio.enrol(12)
         bodies = [known_report(task, 1)[0] for _ in tokens]
+        free, accept_all = asyncio.Event(), trio.shuffler.accepting.accept_all
 
-        free = threading.Event()
+        async def slow(take: Callable[[], list[Arrival]]) -> list[Verdict | Exception]:
+            await free.wait()  # the disk is busy
+            return await accept_all(take)
 
-        async def slow(_: Transaction) -> None:
-            free.wait(60)  # in the store's thread: the disk is busy
-
-        busy = asyncio.create_task(trio.shuffler.database.run(slow))
-        await asyncio.sleep(0.05)
+        trio.shuffler.accepting.accept_all = slow  # type: ignore[method-assign]
         posts = [
             asyncio.create_task(trio.post(task, body, token))
             for body, token in zip(bodies, tokens, strict=True)
         ]
-        try:
-            await until(lambda: sum(post.done() for post in posts) >= 4)
-        finally:
-            free.set()
-        await busy
+        await until(lambda: sum(post.done() for post in posts) >= 4)
+        free.set()
         answers = await asyncio.gather(*posts)
         codes = [answer.status_code for answer in answers]
         assert set(codes) == {201, 429} and codes.count(429) >= 4

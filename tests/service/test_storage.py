@@ -215,7 +215,8 @@ def test_a_session_that_begins_while_the_store_closes_is_closed(
 
         monkeypatch.setattr(postgres, "_connect", while_closing)
         first = asyncio.create_task(database.rows("SELECT pg_sleep(0.2)"))
-        await until(lambda: database._busy)  # so that another session is made
+        # the first session must be in use, so that another one is made
+        await until(lambda: database._busy)  # type: ignore[attr-defined]
         await asyncio.gather(database.rows("SELECT 1"), first, return_exceptions=True)
         assert len(made) == 1 and made[0].is_closed()
 

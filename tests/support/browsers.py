@@ -23,7 +23,10 @@ PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
 WINDOW = (1100, 900)
 MOST_SECONDS = 300
 """How long the browser may take to answer; axe needs long for a large page on a busy machine."""
+TIMEOUTS = {"script": 800 * MOST_SECONDS}
+"""How many milliseconds a script may take; WebDriver would end it after 30,000."""
 CHROMIUM = {
+    "timeouts": TIMEOUTS,
     "goog:chromeOptions": {
         "args": [
             "--headless=new",
@@ -39,7 +42,11 @@ CHROMIUM = {
     },
     "goog:loggingPrefs": {"browser": "ALL"},
 }
-FIREFOX = {"browserName": "firefox", "moz:firefoxOptions": {"args": ["-headless"]}}
+FIREFOX = {
+    "timeouts": TIMEOUTS,
+    "browserName": "firefox",
+    "moz:firefoxOptions": {"args": ["-headless"]},
+}
 
 
 class Browser:
