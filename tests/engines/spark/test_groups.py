@@ -30,7 +30,8 @@ def rows(spark: Any) -> Any:
 
 
 def near(found: GroupsResult, truth: list[float], jump: float = 0) -> bool:
-    """Within what noise does, also in one batch of 10⁷ in which more than one user jumps."""
+    """Within what noise does in all but one of 10⁷ batches. `jump` is what the rare jumps of users
+    do where they are far beyond the RMSE."""
     return bool(np.allclose(found.values, truth, atol=max(30 * found.rmse, jump)))
 
 
