@@ -18,7 +18,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+
+from shuffledp.service.demo import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -84,7 +85,7 @@ class Walk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.addresses = {f"127.0.0.1:{port}": f"127.0.0.1:{_free_port()}" for port in PORTS}
+        self.addresses = {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in PORTS}
         """Addresses that pages name, and those that are used instead."""
         here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         settings = {"PATH": here, "MPLBACKEND": "Agg", "HOME": str(folder)}
@@ -140,12 +141,6 @@ class Walk:
         for program in self.programs.values():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
-
-
-def _free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
 
 
 def differs(printed: str, shown: re.Match[str]) -> bool:

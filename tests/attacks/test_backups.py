@@ -209,7 +209,7 @@ def test_a_hot_backup_ends_and_is_whole(tmp_path: Path, scale: int) -> None:
             writing = asyncio.create_task(uploaded(trio, task, 150))
             for number in range(3 * scale):
                 copying = asyncio.to_thread(back_up, store, tmp_path / f"{number}.db")
-                await asyncio.wait_for(copying, 20)
+                await asyncio.wait_for(copying, 60)
             await writing
             assert (await trio.status(task))["have"] == 150
 

@@ -163,7 +163,7 @@ def test_a_restored_shuffler_does_not_publish_old_reports(tmp_path: Path) -> Non
                 copy(file, tmp_path)
             async with trio.shuffler_running():
                 await trio.upload(task, [1] * 5)
-                for _ in range(100):
+                for _ in range(1200):
                     (status,) = (await trio.status(task))["batches"] or [{"problem": ""}]
                     if status["problem"] or len(await batches_of(trio, task)) > 1:
                         break

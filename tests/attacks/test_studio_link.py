@@ -64,5 +64,5 @@ def test_a_browser_that_blocks_does_not_hang_the_studio(blocking: tuple[Started,
     assert wait_for(told.exists)
     page = Path(told.read_text().split()[1].removeprefix("file://"))
     assert page.exists()
-    assert httpx2.get(studio.link, timeout=20).status_code == 303
+    assert httpx2.get(studio.link, timeout=60).status_code == 303
     assert not page.exists()  # the link was used

@@ -32,4 +32,4 @@ def test_a_visitor_of_the_example_site_answers(browser: Browser, tmp_path: Path)
             assert not [line for line in browser.complaints() if "SEVERE" in line]
         finally:
             program.terminate()
-            program.wait(15)
+            program.wait(60)

@@ -143,7 +143,7 @@ def test_a_batch_of_python_and_browser_answers_with_tokens_through_the_relay(
 
 def _results(servers: Servers, task: Task) -> Sequence[dict[str, Any]]:
     """The result, once it is published."""
-    for _ in range(300):
+    for _ in range(600):
         if found := results(servers.analyzer, task.id.hex()):
             return found
         threading.Event().wait(0.1)

@@ -73,7 +73,7 @@ def test_the_endpoint_gives_each_person_one_token(
         assert ann == again != bob
     finally:
         site.terminate()
-        site.wait(15)
+        site.wait(60)
     task = programs.trio.task(f"Tokens of a site in {language}")
     programs.register(task)
     reports = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"

@@ -102,7 +102,7 @@ def test_processes_that_race_lose_nothing(tmp_path: Path) -> None:
         racer.start()
     for racer in racers:
         racer.join(60)
-    assert sum(results.get(timeout=5) for _ in racers) == 50
+    assert sum(results.get(timeout=60) for _ in racers) == 50
     assert Ledger(path).remaining() == 0 and len(Ledger(path).entries()) == 50
 
 

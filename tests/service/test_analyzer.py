@@ -263,7 +263,7 @@ def test_a_spent_budget_withholds_the_result(tmp_path: Path) -> None:
             await trio.upload(task, [1] * USERS)
             await trio.results(task)
             await trio.upload(task, [1] * USERS)
-            for _ in range(200):
+            for _ in range(1200):
                 status = (await trio.to_analyzer.get("/status")).json()["tasks"][0]
                 if len(status["batches"]) == 2 and status["batches"][1]["problem"]:
                     break

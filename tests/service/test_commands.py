@@ -22,6 +22,7 @@ from service_trio import COLLECTOR, OPERATOR, Trio, sha, small_plan
 
 from shuffledp.cli.main import main
 from shuffledp.errors import ShuffleDPError
+from shuffledp.service.demo import free_port
 from shuffledp.service.errors import AlreadyAnswered, ConfigError, PolicyRefused
 
 Run = Callable[..., str]
@@ -166,6 +167,18 @@ def test_the_demo_ends_with_the_estimate_and_cleans_up(
     assert 0 <= found["truth"] <= 30 and found["reports"] == 30
     assert abs(found["result"]["estimate"] - found["truth"]) < 25
     assert list(Path(tmp_path).glob("shuffledp-demo-*")) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing keeps a port")
+def test_a_free_port_is_kept_for_the_server_that_is_started_next() -> None:
+    ports = [free_port() for _ in range(50)]
+    assert len(set(ports)) == len(ports)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", ports[0]))
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", ports[0]))
+        server.listen()
 
 
 def test_sigterm_ends_the_demo_and_its_servers(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_held_batches_are_shown_and_discarded(
         programs.register(task)
         deliver_to(analyzer, batch, body)
         shown = ""
-        for _ in range(200):
+        for _ in range(1200):
             shown = run("result", "--task", tmp_path / "task.json", "--analyzer", analyzer)
             if "is held" in shown:
                 break

@@ -7,12 +7,12 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx2
 import pytest
 from described_answers import check_described
+from raw_sockets import wait_for
 from service_issuer import ByHost, IssuerParty, code
 from service_relay import relayed
 from service_trio import as_collector, bearing
@@ -240,11 +240,11 @@ def test_the_relay_drains_before_it_ends(tmp_path: Path) -> None:
     try:
         wait_ready(url)
         relay.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
+        assert wait_for(lambda: httpx2.get(f"{url}/readyz").status_code == 503)
         ready = httpx2.get(f"{url}/readyz")
         assert (ready.status_code, code(ready)) == (503, "draining")
         assert httpx2.get(f"{url}/livez").status_code == 200
-        assert relay.wait(15) in (0, -signal.SIGTERM)
+        assert relay.wait(60) in (0, -signal.SIGTERM)
     finally:
         relay.kill()
         relay.wait()

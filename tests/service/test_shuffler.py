@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from service_states import until
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.tokens import ONCE_PREFIX, new_token
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
@@ -250,17 +249,19 @@ def test_too_many_at_once_must_retry_later(tmp_path: Path) -> None:
         await trio.register(task)
         tokens = await trio.enrol(12)
         bodies = [known_report(task, 1)[0] for _ in tokens]
+        free, accept_all = asyncio.Event(), trio.shuffler.accepting.accept_all
 
-        async def slow(_: Transaction) -> None:
-            time.sleep(0.5)  # in the store's thread: the disk is busy
+        async def slow(take: Callable[[], list[Arrival]]) -> list[Verdict | Exception]:
+            await free.wait()  # the disk is busy
+            return await accept_all(take)
 
-        busy = asyncio.create_task(trio.shuffler.database.run(slow))
-        await asyncio.sleep(0.05)
+        trio.shuffler.accepting.accept_all = slow  # type: ignore[method-assign]
         posts = [
             asyncio.create_task(trio.post(task, body, token))
             for body, token in zip(bodies, tokens, strict=True)
         ]
-        await busy
+        await until(lambda: sum(post.done() for post in posts) >= 4)
+        free.set()
         answers = await asyncio.gather(*posts)
         codes = [answer.status_code for answer in answers]
         assert set(codes) == {201, 429} and codes.count(429) >= 4
@@ -342,13 +343,15 @@ def test_the_analyzer_is_away_for_an_hour(tmp_path: Path) -> None:
             delivery = trio.shuffler.delivery
             assert {delivery.pause(0) for _ in range(50)} <= {0, 1}
             assert all(30 <= delivery.pause(many) <= 60 for many in range(6, 20))
-            await asyncio.sleep(0.3)
-            assert (await trio.status(task))["batches"][0]["problem"] == "ConnectError"
+            await until(lambda: tries)
             while passed < 3660:
                 passed += 20
                 trio.shuffler.database.now = f"(unixepoch() + {passed})"
                 delivery.batch_closed.set()
-                await asyncio.sleep(0.01)
+                await until(lambda: not delivery.batch_closed.is_set())
+                if passed == 20:
+                    status = await trio.status(task)
+                    assert status["batches"][0]["problem"] == "ConnectError"
             assert len(await trio.results(task)) == 1
             assert (await trio.status(task))["have"] == 3
         assert 10 < tries < 150

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from service_states import until
 from service_trio import Trio
 
 from shuffledp.service.analyzer.store import ANALYZER_SCHEMA
@@ -181,14 +182,14 @@ def test_a_process_waits_for_a_migration_by_another(
 
     from shuffledp.service.store import postgres
 
-    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(postgres, "COMMAND_SECONDS", 1.0)
     url = postgres_database()
 
     async def walk() -> None:
         other = await asyncpg.connect(url)
         await other.execute(f"SELECT pg_advisory_lock({postgres.MIGRATION_LOCK})")
         opening = asyncio.create_task(open_database(url, SHUFFLER_SCHEMA, shared=True))
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(1.5)
         assert not opening.done()
         await other.close()
         await (await opening).close()
@@ -214,7 +215,8 @@ def test_a_session_that_begins_while_the_store_closes_is_closed(
 
         monkeypatch.setattr(postgres, "_connect", while_closing)
         first = asyncio.create_task(database.rows("SELECT pg_sleep(0.2)"))
-        await asyncio.sleep(0.05)  # the first session is in use, so that another one is made
+        # the first session must be in use, so that another one is made
+        await until(lambda: database._busy)  # type: ignore[attr-defined]
         await asyncio.gather(database.rows("SELECT 1"), first, return_exceptions=True)
         assert len(made) == 1 and made[0].is_closed()
 

@@ -51,11 +51,11 @@ def test_a_rehearsal_with_more_rows_than_planned_forecasts_their_error(tmp_path:
     ready, *runs, last = list(JOBS["rehearse"](**given, runs="150"))
     assert (ready["ready"]["users"], ready["ready"]["planned"]) == (10_000, 1000)
     summary = last["summary"]
-    assert summary["within"]["share"] > 0.88  # 95 % are forecast for 10,000 people
+    assert summary["within"]["share"] > 0.84  # 96 % are forecast, and 75 % with the plan's error
     assert summary["within"]["error"] > 1.5 * summary["planned"]
     truth = ready["ready"]["truth"][0]
     errors = np.array([abs(run["run"][0][0] - truth) for run in runs])
-    assert (errors <= summary["planned"] + 0.5).mean() < 0.85  # the twin: not the plan's error
+    assert (errors <= summary["planned"] + 0.5).mean() < 0.92  # the twin: not the plan's error
 
 
 def test_fake_clients_move_a_histograms_share_until_another_label_is_empty() -> None:

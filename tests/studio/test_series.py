@@ -97,7 +97,7 @@ def test_the_results_of_a_series_are_shown_by_date(
         tokens = enrol(servers.shuffler, servers.operator_token, reports, EACH_PREFIX)
         keys = {**servers.signing_keys, "collector": collector_key()}
         send_all(replace(servers, signing_keys=keys), task, [1] * reports, tokens, lambda _: None)
-        for _ in range(300):
+        for _ in range(600):
             if running.progress()["results"]:
                 break
             time.sleep(0.1)

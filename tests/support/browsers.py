@@ -23,7 +23,10 @@ PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
 WINDOW = (1100, 900)
 MOST_SECONDS = 300
 """How long the browser may take to answer; axe needs long for a large page on a busy machine."""
+TIMEOUTS = {"script": 800 * MOST_SECONDS}
+"""How many milliseconds a script may take; WebDriver would end it after 30,000."""
 CHROMIUM = {
+    "timeouts": TIMEOUTS,
     "goog:chromeOptions": {
         "args": [
             "--headless=new",
@@ -39,7 +42,11 @@ CHROMIUM = {
     },
     "goog:loggingPrefs": {"browser": "ALL"},
 }
-FIREFOX = {"browserName": "firefox", "moz:firefoxOptions": {"args": ["-headless"]}}
+FIREFOX = {
+    "timeouts": TIMEOUTS,
+    "browserName": "firefox",
+    "moz:firefoxOptions": {"args": ["-headless"]},
+}
 
 
 class Browser:
@@ -71,7 +78,7 @@ class Browser:
         )
         return self.call("execute/async", script=wrapped, args=list(args))
 
-    def wait(self, script: str, seconds: float = 15) -> None:
+    def wait(self, script: str, seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.run(script):
@@ -178,7 +185,7 @@ def _driven(driver: str, wanted: dict[str, Any]) -> Iterator[Browser]:
         [driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(100):
+        for _ in range(600):
             with contextlib.suppress(httpx2.TransportError):
                 if httpx2.get(f"http://127.0.0.1:{port}/status").status_code == 200:
                     break
@@ -190,4 +197,4 @@ def _driven(driver: str, wanted: dict[str, Any]) -> Iterator[Browser]:
             window.close()
     finally:
         program.terminate()
-        program.wait(15)
+        program.wait(60)

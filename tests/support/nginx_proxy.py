@@ -61,7 +61,7 @@ def proxy(folder: Path, shufflers: Sequence[int], analyzer: int) -> Iterator[lis
         yield urls
     finally:
         running.terminate()
-        running.wait(20)
+        running.wait(60)
 
 
 def _alive(url: str) -> bool:

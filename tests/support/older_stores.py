@@ -40,7 +40,7 @@ async def answers(trio: Trio, task: Task, bodies: list[bytes], tokens: list[str]
     codes = []
     for body, token in zip(bodies, tokens, strict=True):
         code = 503
-        for _ in range(100):
+        for _ in range(1200):
             code = (await trio.post(task, body, token)).status_code
             if code != 503:
                 break

@@ -157,7 +157,7 @@ def running(place: Path, *settings: str) -> Iterator[str]:
 
 
 def _wait_ready(place: Path, folder: str) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         ready = subprocess.run([place / "pg_isready", "-q", "-h", folder], check=False)
         if ready.returncode == 0:
             return

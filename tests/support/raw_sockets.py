@@ -15,7 +15,7 @@ ATTACKER = "127.0.0.2"
 """Where attacks come from: an address of its own, so that others can be told from it."""
 
 
-def connect(url: str, source: str = ATTACKER, timeout: float = 20) -> socket.socket:
+def connect(url: str, source: str = ATTACKER, timeout: float = 60) -> socket.socket:
     """A connection to a server."""
     parts = urlsplit(url)
     return socket.create_connection(
@@ -107,7 +107,7 @@ def many(url: str, count: int) -> Iterator[list[socket.socket]]:
             client.close()
 
 
-def wait_for(true: object, seconds: float = 20) -> bool:
+def wait_for(true: object, seconds: float = 60) -> bool:
     """Whether a condition comes true in time."""
     assert callable(true)
     end = time.monotonic() + seconds

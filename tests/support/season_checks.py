@@ -23,7 +23,7 @@ from shuffledp.tasks.task import Task
 from shuffledp.tasks.tokens import INPUT_BYTES, NONCE_BYTES, TOKEN_PREFIX, TOKEN_TYPE
 from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES, read_upload
 
-OUTSIDE = 1e-7
+OUTSIDE = 1e-9
 """How likely a right result is to miss its forecast here: a test must not fail by chance."""
 Sums = NDArray[np.int64]
 

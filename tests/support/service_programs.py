@@ -95,7 +95,7 @@ class Programs:
         for program in self.running.values():
             program.terminate()
         for program in self.running.values():
-            program.wait(30)
+            program.wait(60)
 
     def log(self) -> str:
         """All that both servers have logged."""

@@ -23,7 +23,7 @@ class Replicas:
 
     async def post(self, at: int, task: Task, body: bytes, token: str) -> httpx2.Response:
         """The answer of one of them to an upload."""
-        for _ in range(50):
+        for _ in range(600):
             answer = await self.clients[at].post(
                 f"/tasks/{task.id.hex()}/reports", content=body, headers=bearing(token)
             )

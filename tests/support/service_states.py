@@ -14,7 +14,7 @@ from shuffledp.service.store import open_database
 from shuffledp.tasks.task import Task
 
 
-async def until(met: Callable[[], object], seconds: float = 20) -> None:
+async def until(met: Callable[[], object], seconds: float = 60) -> None:
     """Waits until something is met; fails if it never is."""
     async with asyncio.timeout(seconds):
         while not met():
@@ -34,7 +34,7 @@ async def batches_of(trio: Trio, task: Task) -> list[dict[str, Any]]:
 
 
 async def settled(
-    trio: Trio, task: Task, count: int = 1, seconds: float = 30
+    trio: Trio, task: Task, count: int = 1, seconds: float = 60
 ) -> list[dict[str, Any]]:
     """The analyzer's batches of a task, after so many are published, held or discarded."""
     for _ in range(int(seconds / 0.05)):
@@ -45,7 +45,7 @@ async def settled(
     raise AssertionError(f"no {count} batches settled: {found}")
 
 
-async def waiting_with_reason(trio: Trio, task: Task, seconds: float = 30) -> dict[str, Any]:
+async def waiting_with_reason(trio: Trio, task: Task, seconds: float = 60) -> dict[str, Any]:
     """The last batch of a task, after the status says why it waits."""
     for _ in range(int(seconds / 0.05)):
         found = await batches_of(trio, task)

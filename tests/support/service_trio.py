@@ -222,14 +222,14 @@ class Trio:
 
     async def deleted(self, task: Task) -> dict[str, Any]:
         """The shuffler's status of a task, after its first batch was delivered and deleted."""
-        for _ in range(200):
+        for _ in range(1200):
             status = await self.status(task)
             if status["batches"] and status["batches"][0]["state"] == "deleted":
                 break
             await asyncio.sleep(0.05)
         return status
 
-    async def results(self, task: Task, count: int = 1, seconds: float = 30) -> list[Any]:
+    async def results(self, task: Task, count: int = 1, seconds: float = 60) -> list[Any]:
         """The published results of a task, after there are so many."""
         for _ in range(int(seconds / 0.05)):
             answer = await self.to_analyzer.get(f"/tasks/{task.id.hex()}/results")

@@ -105,7 +105,7 @@ class Page:
         where = {"behavior": "allow", "downloadPath": str(folder)}
         self.browser.call("goog/cdp/execute", cmd="Browser.setDownloadBehavior", params=where)
         self.click(css)
-        for _ in range(300):
+        for _ in range(600):
             if (folder / name).exists():
                 return folder / name
             time.sleep(0.1)

@@ -37,7 +37,7 @@ def running_survey(log: Path, *words: str) -> Iterator[str]:
         assert f"Open {url}" in log.read_text()
         yield url
         program.send_signal(signal.SIGINT)
-        assert program.wait(45) == 0
+        assert program.wait(120) == 0
     finally:
         program.kill()
         program.wait(15)

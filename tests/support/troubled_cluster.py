@@ -34,6 +34,7 @@ from shuffledp.engines.spark.keyed import JobSecret
 from shuffledp.engines.spark.reports import REPORT_SCHEMA, PartWork, added_up, in_arrow
 from shuffledp.engines.spark.sessions import prepare_java
 from shuffledp.queries.count.query import CountQuery
+from shuffledp.service.demo import free_port
 
 USERS, PARTS = 400, 4
 COUNT = CountQuery(epsilon=1)
@@ -102,11 +103,11 @@ class Troubled:
         if self.fault == "fails":
             raise RuntimeError("injected")
         if self.fault == "is slow":
-            time.sleep(40)
+            time.sleep(120)
         if self.fault == "loses its executor":
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1]
             os.kill(int(daemon.split()[1]), signal.SIGKILL)  # the JVM of this executor
-            time.sleep(60)
+            time.sleep(120)
 
 
 def told(rows: list[Any]) -> list[Any]:
@@ -306,12 +307,6 @@ class Cluster:
                 program.wait(20)
             except subprocess.TimeoutExpired:
                 program.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def tell(session: Any, folder: Path) -> dict[str, Any]:

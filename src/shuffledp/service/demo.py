@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ from shuffledp.tasks.tokens import IssuerKeyFolder, TokenIssuer
 Say = Callable[[str], None]
 RESULT_SECONDS = 120.0
 PROOF_ATTEMPTS = 8
+RESERVED_PORTS = 200
+_reserved: deque[socket.socket] = deque()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +93,21 @@ class Servers:
 
 
 def free_port() -> int:
-    """A port on which no program listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port on which no program listens, for a server that is started next.
+
+    Ensures: on Linux no other program is given this port meanwhile, nor is the next caller. A bound
+    socket keeps it, which lets servers listen there that set SO_REUSEADDR, as ours do. Other
+    systems would not let them, so nothing keeps the port there.
+    """
+    probe = socket.socket()
+    if keeps := sys.platform == "linux":
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    port: int = probe.getsockname()[1]
+    _reserved.append(probe)
+    while len(_reserved) > RESERVED_PORTS * keeps:
+        _reserved.popleft().close()
+    return port
 
 
 @contextlib.contextmanager

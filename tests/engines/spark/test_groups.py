@@ -29,9 +29,10 @@ def rows(spark: Any) -> Any:
     )
 
 
-def near(found: GroupsResult, truth: list[float]) -> bool:
-    """Within what noise does, also in one batch of a hundred in which a user is muted."""
-    return bool(np.allclose(found.values, truth, atol=30 * found.rmse))
+def near(found: GroupsResult, truth: list[float], jump: float = 0) -> bool:
+    """Within what noise does in all but one of 10⁷ batches. `jump` is what the rare jumps of users
+    do where they are far beyond the RMSE."""
+    return bool(np.allclose(found.values, truth, atol=max(30 * found.rmse, jump)))
 
 
 @pytest.mark.parametrize("how", [{"groups": GROUPS}, {"groups_public": True}])
@@ -41,7 +42,8 @@ def test_every_answer_by_group(rows: Any, how: dict[str, Any]) -> None:
     equal = cluster.count(rows, column="way", equals="bike", **shared)
     visits = cluster.integer_sum(rows, column="visits", largest=3, **shared)
     mean = cluster.mean(rows, column="hours", bounds=(0, 7), **shared)
-    assert near(count, [1_000] * 3) and near(equal, [1_000] * 3) and near(visits, [3_000] * 3)
+    assert near(count, [1_000] * 3, 5) and near(equal, [1_000] * 3, 5)
+    assert near(visits, [3_000] * 3)
     assert near(mean, [2.25, 3.25, 4.25])
     for found in (count, visits, mean):
         assert found.labels == tuple(GROUPS) and found.users == 6_000 and found.by == "place"

@@ -59,7 +59,7 @@ async def opened_by(folder: Path, engine: str, batches: list[Any], task: Task) -
                 assert answer.status_code == 201, answer.text
             found = await settled(trio, task, number + 1, 300)
             states = [one["state"] for one in found]
-        for _ in range(200):
+        for _ in range(1200):
             if not list((folder / "bucket").rglob("part-*")):
                 break
             await asyncio.sleep(0.05)

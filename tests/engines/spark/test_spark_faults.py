@@ -43,7 +43,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=1200,
     )
     assert told.returncode == 0, told.stderr[-3000:]
     found: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
@@ -100,7 +100,7 @@ def test_the_naive_way_draws_again_and_would_count_twice(story: dict[str, Any], 
 
 
 def test_a_slow_task_was_overtaken(story: dict[str, Any]) -> None:
-    assert story["keyed"]["is slow"]["seconds"] < 38  # the sleeper alone takes 40
+    assert story["keyed"]["is slow"]["seconds"] < 110  # the sleeper alone takes 120
 
 
 def test_a_lineage_evaluated_twice(story: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import reach
 from readers import QUERIES, as_sources, outcome
 
 import shuffledp
@@ -76,9 +77,9 @@ def test_values_are_compared_as_on_one_machine(
 def test_labels_of_true_and_false_on_spark(spark: Any) -> None:
     frame = spark.range(300).selectExpr("id % 3 = 0 as value")
     found = cluster.histogram(frame, epsilon=8, labels=[True, False])
-    assert np.abs(found.values - [100, 200]).max() < 12 * found.rmse
+    assert np.abs(found.values - [100, 200]).max() <= reach(found)
     total = cluster.integer_sum(frame, epsilon=8, largest=1)
-    assert total.value == pytest.approx(100, abs=12 * total.rmse)
+    assert total.value == pytest.approx(100, abs=reach(total))
 
 
 def test_the_ledger_keeps_sparks_results(spark: Any, tmp_path: Path) -> None:

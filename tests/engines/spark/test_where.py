@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from chance import reach
 
 import shuffledp
 from shuffledp.data.arrow_conditions import kept_rows
@@ -65,19 +66,20 @@ def test_answers_are_about_the_rows_that_fit(frame: Any) -> None:
     part = data[(data.way == "bus") & (data.age >= 18)]
     asked: dict[str, Any] = {"epsilon": 8, "where": where}
     count = shuffledp.count(frame, column="place", equals="a", **asked)
-    assert abs(count.value - (part.place == "a").sum()) < 8 * count.rmse
+    assert abs(count.value - (part.place == "a").sum()) <= reach(count)
     assert count.users == ROWS and count.where == where
     total = shuffledp.integer_sum(frame, column="age", largest=100, **asked)
-    assert abs(total.value - part.age.sum()) < 8 * total.rmse
+    assert abs(total.value - part.age.sum()) <= reach(total)
     labels = shuffledp.histogram(frame, column="place", labels=["a", "b"], **asked)
     assert labels.labels == ("a", "b")
-    assert np.abs(labels.values - [len(part), 0]).max() < 8 * labels.rmse
+    assert np.abs(labels.values - [len(part), 0]).max() <= reach(labels)
     grouped = shuffledp.integer_sum(
         frame, column="age", largest=100, by="place", groups=["a", "b"], **asked
     )
-    assert np.abs(grouped.values - [part.age.sum(), 0]).max() < 8 * grouped.rmse
+    assert np.abs(grouped.values - [part.age.sum(), 0]).max() <= reach(grouped)
     mean = shuffledp.mean(frame, column="age", bounds=(0, 100), mse_overhead=8, **asked)
-    assert mean.query == "mean" and abs(mean.value - part.age.mean()) < 8 * mean.rmse
+    assert mean.query == "mean"
+    assert abs(mean.value - part.age.mean()) < 14 * mean.rmse  # a user's rare jump is 5 RMSE
 
 
 @pytest.mark.parametrize("candidates", [["a", "b"], []], ids=["histogram", "table"])
@@ -151,7 +153,7 @@ def test_bounds_are_those_of_kept_rows(frame: Any) -> None:
     for where, clamp in (("age >= 20", False), ("yes", True)):
         found = shuffledp.real_sum(frame, where=where, clamp=clamp, **asked)
         fits = data.age[data.yes].clip(20) if clamp else data.age[data.age >= 20]
-        assert abs(found.value - fits.sum()) < 6 * found.rmse
+        assert abs(found.value - fits.sum()) <= reach(found)
 
 
 def test_what_spark_does_not_take_is_refused(frame: Any) -> None:
