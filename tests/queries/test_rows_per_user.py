@@ -149,6 +149,20 @@ def test_bad_declarations_get_one_sentence(
         shuffledp.count(data, column="yes", epsilon=1, **asked)
 
 
+def test_ids_in_a_csv_file_are_texts_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    asked: dict[str, Any] = {"column": "yes", "user": "id", "rows_per_user": 1, "epsilon": 8}
+    for ids in (["007", "7", "7", "07"], ["12.0", "12", "1e1"], ["2020-01-31", "true", "5"]):
+        path.write_text("id,yes\n" + "".join(f"{one},1\n" for one in ids))
+        assert shuffledp.count(path, **asked).users == 3
+    pd.read_csv(path).assign(id=[7, 7, 8]).to_parquet(tmp_path / "rows.parquet")
+    assert shuffledp.count(tmp_path / "rows.parquet", **asked).users == 2
+    for gap in ("", "NA"):
+        path.write_text(f"id,yes\n7,1\n{gap},1\n")
+        with pytest.raises(DataError, match="column of user ids has missing values"):
+            shuffledp.count(path, **asked)
+
+
 # missing values
 
 GAPS: dict[str, list[Any]] = {

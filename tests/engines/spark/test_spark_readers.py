@@ -196,3 +196,36 @@ def test_files_of_another_encoding_on_spark(spark: Any, tmp_path: Path) -> None:
     assert found.value == pytest.approx(50, abs=5)
     with pytest.raises(ParameterError, match="read already"):
         executor.run(replace(QUERIES["count"], encoding="latin-1"), frame)
+
+
+def test_header_lines_mean_the_same_as_on_one_machine(spark: Any, tmp_path: Path) -> None:
+    """Spark renames columns whose names differ at most in capital letters."""
+    path = tmp_path / "header.csv"
+    path.write_text("a,a,b,B\n1,0,1,0\n" + "1,0,1,0\n" * 49)
+    for column in ("a", "a0", "b", "B"):
+        found: list[object] = []
+        for count, data in (
+            (shuffledp.count, str(path)),
+            (cluster.count, columns.read(spark, str(path))),
+        ):
+            try:
+                found.append(round(count(data, column=column, epsilon=16).value))
+            except ParameterError as error:
+                found.append(str(error))
+        assert found[0] == found[1], column
+    with pytest.raises(ParameterError, match="Two columns are named 'a'"):
+        columns.values_of(columns.read(spark, str(path)), "b", others={"user": "a"})
+    path.write_text("")
+    with pytest.raises(DataError, match="is empty; it needs a header line"):
+        columns.read(spark, str(path))
+
+
+def test_user_ids_in_another_encoding_are_refused(spark: Any, tmp_path: Path) -> None:
+    """Read as UTF-8, all of these users would have the same id."""
+    path = tmp_path / "ids.csv"
+    path.write_bytes("id,yes\né,1\nè,1\n".encode("latin-1"))
+    asked: dict[str, Any] = {"column": "yes", "user": "id", "rows_per_user": 1, "epsilon": 8}
+    with pytest.raises(DataError, match="not UTF-8"):
+        cluster.count(columns.read(spark, str(path)), **asked)
+    table = columns.read(spark, str(path), encoding="latin-1")
+    assert cluster.count(table, **asked).users == 2

@@ -25,6 +25,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.queries.base import KeptBounds, Query
 from shuffledp.queries.by_group.groups import Groups
+from shuffledp.queries.histogram.protocol import Label
 
 NUMBERS: dict[ColumnType, str] = {"truth": "long", "whole": "long", "real": "double"}
 """Spark's type for numbers, by what the column holds."""
@@ -71,18 +72,29 @@ def filtered(values: Any, query: Query[Any], *, summed: bool = False) -> Any:
     kind = str(values.schema["value"].dataType.typeName())
     if outside is None:
         kind, other = _random_values(holds, query.entropy)
-    elif isinstance(outside, dt.datetime):
-        kind = "timestamp_ntz" if holds == "date" else kind
-        other = moment(outside.replace(tzinfo=dt.UTC) if holds == "instant" else outside, kind)
     else:
-        kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
-        kind = kinds_of_outside.get(type(outside)) or NUMBERS[holds]
-        other = lit(outside).cast(kind)
-    value = col("value").cast(kind)
+        if isinstance(outside, dt.datetime):
+            kind = "timestamp_ntz" if holds == "date" else kind
+        else:
+            kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
+            kind = kinds_of_outside.get(type(outside)) or NUMBERS[holds]
+        other = _constant(outside, kind, holds)
+    value, above = col("value").cast(kind), query.above_filtered
+    if above is not None:
+        value = when(value < other, value).otherwise(_constant(above, kind, holds))
     fits = value if summed or query.kept_bounds is None else _within(value, query.kept_bounds)
     kept = when(col("value").isNull(), lit(None)).when(col("keep"), fits)
     others = [name for name in values.columns if name == "user"]
     return values.select(kept.otherwise(other).alias("value"), *others)
+
+
+def _constant(one: Label | float | dt.date, kind: str, holds: ColumnType) -> Any:
+    """The same value of a Spark type in every row; a time without a zone is in UTC."""
+    from pyspark.sql.functions import lit
+
+    if not isinstance(one, dt.datetime):
+        return lit(one).cast(kind)
+    return moment(one.replace(tzinfo=dt.UTC) if holds == "instant" else one, kind)
 
 
 def _within(value: Any, bounds: KeptBounds) -> Any:
