@@ -244,7 +244,7 @@ def _frame_series(source: object, column: str | None) -> Any:
     _check_names(source)
     try:
         frame = nw.from_native(_as_series(source), allow_series=True)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # pandas has no Series of a MultiIndex
         raise DataError(
             f"A {type(source).__name__} is not a column; pass a list, a NumPy array, a Series, "
             "a DataFrame with column=, or the path of a CSV or Parquet file."
@@ -257,7 +257,9 @@ def _frame_series(source: object, column: str | None) -> Any:
         frame = frame[name]
     if len(frame) == 0:
         raise DataError(NO_ROWS)
-    return frame
+    native = frame.to_native()
+    sparse = type(native).__module__.startswith("pandas") and hasattr(native, "sparse")
+    return nw.from_native(native.sparse.to_dense(), series_only=True) if sparse else frame
 
 
 def _as_series(source: Any) -> Any:

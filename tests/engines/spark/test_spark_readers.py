@@ -229,3 +229,31 @@ def test_user_ids_in_another_encoding_are_refused(spark: Any, tmp_path: Path) ->
         cluster.count(columns.read(spark, str(path)), **asked)
     table = columns.read(spark, str(path), encoding="latin-1")
     assert cluster.count(table, **asked).users == 2
+
+
+def test_texts_that_spark_takes_for_equal_are_told_apart(spark: Any) -> None:
+    """In a column with a collation, as on one machine."""
+    if not hasattr(spark.range(1).selectExpr("'a'").schema.fields[0].dataType, "collation"):
+        pytest.skip("this Spark has no collations")
+    rows = spark.range(60).selectExpr("if(id < 20, 'A', 'a') collate UTF8_LCASE as word", "1 as n")
+    asked: dict[str, Any] = {"epsilon": 8, "seed": 1}
+    labels = ["a", "A"]
+    for found in (
+        cluster.histogram(rows, column="word", labels=labels, **asked),
+        cluster.histogram(rows, by=["word"], domains={"word": labels}, **asked),
+        cluster.count(rows, column="n", by="word", groups=labels, **asked),
+    ):
+        assert np.abs(found.values - [40, 20]).max() < 8 * found.rmse + 1
+    kept = cluster.count(rows, column="n", where="word = 'A'", **asked)
+    assert abs(kept.value - 20) < 8 * kept.rmse + 1
+    assert cluster.count(rows, column="n", user="word", rows_per_user=1, **asked).users == 2
+
+
+def test_columns_that_spark_does_not_tell_apart_are_refused(spark: Any) -> None:
+    rows = spark.range(20).selectExpr("1 as n", "0 as N", "1 as m", "1 as shuffledp_keep")
+    assert cluster.count(rows, column="m", epsilon=8).users == 20
+    for asked in ({"column": "n"}, {"column": "m", "user": "N", "rows_per_user": 1}):
+        with pytest.raises(ParameterError, match="apart from capital letters"):
+            cluster.count(rows, epsilon=8, **asked)
+    with pytest.raises(ParameterError, match="no column may be named shuffledp_keep"):
+        cluster.count(rows, column="shuffledp_keep", epsilon=8, where="m = 1")

@@ -45,6 +45,10 @@ FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
 """Which values may replace missing ones, by the type of the column."""
 
 
+BYTES = "UTF8_BINARY"
+"""Spark's name of the order in which different texts are never equal."""
+
+
 def read(
     session: Any, source: str, *, encoding: str | None = None, delimiter: str | None = None
 ) -> Any:
@@ -95,7 +99,7 @@ def values_of(
         check_ids(type_of(frame, user))
     return frame.selectExpr(
         f"{value_expression(frame, name)} as value",
-        *(f"{quoted(other)} as {shown}" for shown, other in beside.items()),
+        *(f"{value_expression(frame, other)} as {shown}" for shown, other in beside.items()),
     )
 
 
@@ -112,12 +116,22 @@ def _check_column(query: Query[Any], values: Any) -> None:
 
 
 def value_expression(frame: Any, name: str) -> str:
-    """A column in SQL: NaN becomes missing, and decimals become doubles."""
+    """A column in SQL: NaN becomes missing, decimals become doubles, and texts are compared
+    character by character. Refuses one that Spark does not tell apart from another."""
+    own, kind = quoted(name), frame.schema[name].dataType
+    alike = {one for one in frame.columns if one.casefold() == name.casefold()}
+    if len(alike) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+        raise ParameterError(
+            f"Another column has the name {name!r}, apart from capital letters, and Spark does not "
+            "tell them apart; rename one of them."
+        )
     holds = _type_name(frame, name)
+    if holds == "string" and getattr(kind, "collation", BYTES) != BYTES:
+        return f"collate({own}, '{BYTES}')"
     if holds not in ("float", "double", "decimal"):
-        return quoted(name)
-    kind = "float" if holds == "float" else "double"
-    return f"nanvl(cast({quoted(name)} as {kind}), cast(null as {kind}))"
+        return own
+    wide = "float" if holds == "float" else "double"
+    return f"nanvl(cast({own} as {wide}), cast(null as {wide}))"
 
 
 def _type_name(frame: Any, name: str) -> str:
