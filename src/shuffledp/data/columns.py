@@ -92,6 +92,15 @@ class FileFormat:
     known: tuple[object, ...] = ()
     """Values that the query names; a column with such a name seems to have no header line."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoding, str | None):
+            raise ParameterError("encoding must be a text, for example latin-1.")
+        one = self.delimiter
+        if one is not None and (
+            not isinstance(one, str) or len(one) != 1 or one in '\r\n"' or not one.isascii()
+        ):
+            raise ParameterError("delimiter must be one character, for example ; or a tab.")
+
     def refuse(self) -> None:
         """Raises `ParameterError` if options were given for a source that is not a text file."""
         if self.encoding is not None or self.delimiter is not None:

@@ -54,6 +54,7 @@ def read(
 ) -> Any:
     """The frame for a path of Parquet data or a table's name; for CSV with a header line, its
     texts."""
+    given = FileFormat(encoding=encoding, delimiter=delimiter)
     tabs = source.lower().removesuffix(".gz").endswith(".tsv")
     with spark_failures(
         f"Spark cannot read {source}; pass the path of Parquet or CSV data that every worker "
@@ -62,7 +63,7 @@ def read(
         if PurePosixPath(source).suffix.lower() in (".csv", ".tsv", ".gz"):
             separator = delimiter or ("\t" if tabs else ",")
             return read_text_table(session, source, separator, encoding or "utf-8")
-        FileFormat(encoding=encoding, delimiter=delimiter).refuse()
+        given.refuse()
         if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
             return session.read.parquet(source)
         return session.read.table(source)
