@@ -13,6 +13,7 @@ from shuffledp.data.arrow import arrow_type, plain, pyarrow
 from shuffledp.data.columns import Column, FileFormat, arrow_parts, known_column
 from shuffledp.data.filling import filled_chunk
 from shuffledp.data.headers import (
+    OPEN_QUOTE,
     UNCLEAR_POINTS,
     looks_like_value,
     may_be_thousands,
@@ -267,11 +268,7 @@ def _refuse_open_quote(parts: Iterator[Any]) -> None:
     for part in parts:
         last = part[-1].as_py() if len(part) else last
     if last is not None and ("\n" in last or "\r" in last):
-        raise DataError(
-            "A quotation mark at the beginning of a value is never closed, so that all following "
-            "lines would be part of this value; remove it or close it. A quotation mark in a value "
-            "is written twice, in quotes."
-        )
+        raise DataError(OPEN_QUOTE)
 
 
 def _refuse_thousands(parts: Iterator[Any]) -> None:

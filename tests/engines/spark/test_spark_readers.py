@@ -220,6 +220,28 @@ def test_header_lines_mean_the_same_as_on_one_machine(spark: Any, tmp_path: Path
         columns.read(spark, str(path))
 
 
+@pytest.mark.parametrize(
+    "lines",
+    ['1,a\n0,"b\n1,c\n1,d\n', '1,a\n0,"b\n1,c', '1,5"\n0,"a\nb"\n', '1,"a\nb"\n0,5"\n', "1,a\n"],
+)
+def test_quotation_marks_mean_the_same_as_on_one_machine(
+    spark: Any, tmp_path: Path, lines: str
+) -> None:
+    path = tmp_path / "marks.csv"
+    path.write_text("n,name\n" + lines)
+    found: list[object] = []
+    for count, data in (
+        (shuffledp.count, str(path)),
+        (cluster.count, columns.read(spark, str(path))),
+    ):
+        try:
+            found.append(count(data, column="n", epsilon=8).users)
+        except DataError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+    assert ("never closed" in str(found[0])) == (lines.count('"') == 1 and '"b' in lines)
+
+
 def test_user_ids_in_another_encoding_are_refused(spark: Any, tmp_path: Path) -> None:
     """Read as UTF-8, all of these users would have the same id."""
     path = tmp_path / "ids.csv"

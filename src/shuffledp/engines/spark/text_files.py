@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.data.arrays import MISSING, ColumnType
-from shuffledp.data.headers import THOUSANDS, UNCLEAR_POINTS, looks_like_value, warn_of_header
+from shuffledp.data.headers import (
+    OPEN_QUOTE,
+    THOUSANDS,
+    UNCLEAR_POINTS,
+    looks_like_value,
+    warn_of_header,
+)
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.errors import DataError, ParameterError
 
@@ -73,12 +79,24 @@ class TextTable:
         )
         with spark_failures(UNREADABLE):
             self._check(texts)
+            self._refuse_open_quote()
             kind = "string" if as_text else _kind(texts)
             if TYPES.get(kind, ("text",))[0] == "real" and self.delimiter != ",":
                 self._refuse_thousands(texts)
             self._warn_of_header(name, kind, texts)
         ids = [] if user is None else [f"user as {quoted(user)}"]
         return texts.selectExpr(f"cast(value as {kind}) as {quoted(name)}", *ids)
+
+    def _refuse_open_quote(self) -> None:
+        """Refuses a file whose last value seems to contain all lines after a quotation mark that
+        is never closed: their number is odd, none is last, and such a value has line breaks."""
+        lines = self.lines.selectExpr("value", "monotonically_increasing_id() as place")
+        odd = "sum(length(value) - length(replace(value, '\"', ''))) % 2 = 1"
+        unclosed = f"{odd} and not endswith(max_by(value, place), '\"') as unclosed"
+        if not lines.selectExpr(unclosed).collect()[0].unclosed:
+            return
+        if not self.frame.filter(f"{quoted(self.frame.columns[-1])} rlike '[\r\n]'").isEmpty():
+            raise DataError(OPEN_QUOTE)
 
     def _refuse_thousands(self, texts: Any) -> None:
         """Refuses numbers whose points may separate thousands, in a file whose other columns have
