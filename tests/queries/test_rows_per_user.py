@@ -219,6 +219,20 @@ def test_what_stands_for_missing_values_must_fit_the_column(tmp_path: Path) -> N
             shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), missing="none", **asked)  # type: ignore[call-overload]
 
 
+def test_a_fraction_is_not_rounded_where_whole_numbers_are_missing(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, None] * 500, "m": [1] * 1_000})
+    pq.write_table(table, tmp_path / "gaps.parquet")
+    (tmp_path / "gaps.csv").write_text("n,m\n" + "1,1\n,1\n" * 500)
+    asked: dict[str, Any] = {"column": "n", "epsilon": 8, "bounds": (0, 1)}
+    for name in ("gaps.parquet", "gaps.csv"):
+        with pytest.raises(ParameterError, match="value of the column's type"):
+            shuffledp.real_sum(tmp_path / name, missing=0.5, **asked)
+        found = shuffledp.real_sum(tmp_path / name, missing=1.0, **asked)
+        assert abs(found.value - 1_000) < 8 * found.rmse
+    found = shuffledp.real_sum(table, missing=0.5, **asked)  # in memory, they become real numbers
+    assert abs(found.value - 750) < 8 * found.rmse
+
+
 def test_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     frame().to_csv(path, index=False)
