@@ -12,6 +12,7 @@ import narwhals.stable.v2 as narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import shuffledp
@@ -121,6 +122,14 @@ def test_labels_of_two_kinds_are_refused() -> None:
     with pytest.raises(ParameterError, match="use one kind"):
         HistogramQuery(epsilon=1, labels=["a", 1], missing="bucket")
     assert HistogramQuery(epsilon=1, labels=[1, 2], other="else").buckets == (1, 2, "else")
+
+
+def test_labels_may_be_an_arrow_array() -> None:
+    labels = pa.array(["a", "b"])
+    found = shuffledp.histogram(["a", "b"] * 50, epsilon=8, labels=labels)
+    assert found.labels == ("a", "b")
+    groups = shuffledp.count([1] * 100, epsilon=8, by=["a", "b"] * 50, groups=labels)
+    assert groups.labels == ("a", "b")
 
 
 def test_the_label_for_all_others_is_none_of_the_labels() -> None:
