@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import shuffledp
+from shuffledp.data import files
 from shuffledp.data.columns import FileFormat, column_of
 from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
 from shuffledp.queries.frequencies.result import FrequenciesResult
@@ -260,6 +261,28 @@ def test_points_between_thousands_are_refused_beside_decimal_commas(tmp_path: Pa
     assert column_of(decimals, "km", semicolons).rows == 100  # 12.5 has no thousands
     points = csv(tmp_path, "price;km\n" + "1.5;1.234\n2.25;12.125\n" * 50)
     assert column_of(points, "km", semicolons).rows == 100
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "holds"),
+    [
+        ("", "2.5", "real"),
+        ("", "true", "truth"),
+        ("", "2024-01-31", "date"),
+        ("", "2024-01-31T12:00", "time"),
+        ("1", "2.5", "real"),
+        ("2024-01-31", "2024-01-31T12:00:00", "time"),
+        ("2024-01-31T12:00:00", "2024-01-31T12:00:00.5", "time"),
+        ("2024-01-31T12:00:00Z", "2024-01-31T12:00:00.5Z", "instant"),
+        ("1", "a", "text"),
+    ],
+)
+def test_all_values_of_a_csv_column_decide_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, later: str, holds: str
+) -> None:
+    monkeypatch.setattr(files, "BLOCK_BYTES", 100)
+    path = csv(tmp_path, "n,m\n" + f"{first},1\n" * 50 + f"{later},1\n")
+    assert column_of(path, "n").holds == holds
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])

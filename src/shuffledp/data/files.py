@@ -148,8 +148,7 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
         found, point = header.types[place], header.points[place]
         if found in (pa.binary(), pa.large_binary()):
             raise DataError(_not_utf8(source))
-        numbers = [pa.int64(), pa.uint64(), pa.float64()]
-        tried = [*(numbers if found in numbers else [found]), pa.string()]
+        tried = [*_wider_types(found), pa.string()]
         only, marks = len(header.names) == 1, Marks()
         reader = partial(_csv_reader, source, file_format, name, marks, point=point, only=only)
         for arrow in tried[-1:] if file_format.as_text else tried:
@@ -174,6 +173,18 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
     if any(like_values) or header.first_has(place, name) or known:
         warn_of_header(source.shown)
     return _with_rows(source, _column(source, parts, rows, arrow_type(arrow), file_format.fill))
+
+
+def _wider_types(found: Any) -> list[Any]:
+    """The types that a column of a CSV file may have if its first lines have this one, narrow ones
+    first. If these are empty, it may have any."""
+    pa = pyarrow()
+    numbers = [pa.int64(), pa.uint64(), pa.float64()]
+    times = [pa.date32(), pa.timestamp("s"), pa.timestamp("ns")]
+    instants = [pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")]
+    if found == pa.null():
+        return [found, *numbers, pa.bool_(), *times, *instants]
+    return next((kinds for kinds in (numbers, times, instants) if found in kinds), [found])
 
 
 def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
