@@ -226,6 +226,23 @@ def test_intervals_cover_and_half_of_them_do_not(
         assert 0.9 - 4 * math.sqrt(0.09 / runs) < inside < 0.97
 
 
+@pytest.mark.parametrize("users", [1, 2, 10])
+def test_intervals_of_few_users_among_many_buckets(users: int) -> None:
+    """The noise of a bucket is much wider than 0..n; few laws are computed."""
+    cell = planned(users, 300, "1/2")
+    counts, totals = np.arange(-200, 300), np.arange(users + 1)
+    low, high = cell.intervals(users, counts + cell.base * users, 0.2)
+    assert (low >= 0).all() and (low <= high).all() and (high <= users).all()
+    known = laws(cell, users, totals)
+    cumulative = known.at_most(counts - totals[:, None])
+    missed = []
+    for total, masses in enumerate(np.diff(cumulative, axis=1)):
+        assert masses.sum() > 0.99
+        outside = (total < low[1:]) | (total > high[1:])
+        missed.append(masses[outside].sum())
+    assert 0.05 < max(missed) <= 0.2
+
+
 def test_the_law_of_a_bucket_is_that_of_a_convolution() -> None:
     """The float law of the error against the exact masses, convolved."""
     cell = planned(30, 3, factor="3")

@@ -201,6 +201,16 @@ def test_intervals_for_tiny_chances_are_wider() -> None:
     assert (lower < low).all() and (higher > high).all()
 
 
+@pytest.mark.parametrize("users", [1, 2, 10])
+def test_intervals_of_few_users_among_many_buckets(users: int) -> None:
+    """One token is rare whatever the count, so that no count explains two of them."""
+    cell = plan_sparse(users, 10**5, 1, max_messages=100, error_at=1)
+    low, high = cell.intervals(users, np.arange(6), 0.05)
+    assert (low <= high).all()
+    furthest = 4 * users * (cell.most_messages + 2) + 5  # the search goes no further
+    assert max(abs(low).max(), abs(high).max()) <= furthest
+
+
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "5"])
 @pytest.mark.parametrize("users", [50, 20_000])
 def test_estimates_are_unbiased_with_the_forecast_error_and_covered(

@@ -168,3 +168,24 @@ def test_numbers_of_groups_line_up(capsys: pytest.CaptureFixture[str]) -> None:
     points = [[place for place, one in enumerate(row) if one == "."] for row in rows]
     assert points == [points[0]] * 5 and len(points[0]) == 3, out
     assert {len(row) for row in rows} == {len(rows[0])}, out
+
+
+def test_a_wrong_delimiter_gets_a_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("yes\n1\n0\n")
+    code, _, error = run(capsys, "count", str(path), "--epsilon", "8", "--delimiter", "tab")
+    assert code == 2 and "delimiter must be one character" in error
+
+
+def test_labels_of_a_domain_may_contain_commas(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('way,yes\n"a,b",1\nc,0\n')
+    asked = ["histogram", str(path), "--epsilon", "8", "--by", "way,yes", "--json"]
+    code, out, _ = run(capsys, *asked, "--domain", 'way=["a,b","c"]', "--domain", "yes=0,1")
+    labels = [row["labels"] for row in json.loads(out)["buckets"]]
+    assert code == 0 and {one["way"] for one in labels} == {"a,b", "c"}
+    assert {one["yes"] for one in labels} == {0, 1}

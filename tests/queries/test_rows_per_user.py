@@ -149,6 +149,20 @@ def test_bad_declarations_get_one_sentence(
         shuffledp.count(data, column="yes", epsilon=1, **asked)
 
 
+def test_ids_in_a_csv_file_are_texts_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    asked: dict[str, Any] = {"column": "yes", "user": "id", "rows_per_user": 1, "epsilon": 8}
+    for ids in (["007", "7", "7", "07"], ["12.0", "12", "1e1"], ["2020-01-31", "true", "5"]):
+        path.write_text("id,yes\n" + "".join(f"{one},1\n" for one in ids))
+        assert shuffledp.count(path, **asked).users == 3
+    pd.read_csv(path).assign(id=[7, 7, 8]).to_parquet(tmp_path / "rows.parquet")
+    assert shuffledp.count(tmp_path / "rows.parquet", **asked).users == 2
+    for gap in ("", "NA"):
+        path.write_text(f"id,yes\n7,1\n{gap},1\n")
+        with pytest.raises(DataError, match="column of user ids has missing values"):
+            shuffledp.count(path, **asked)
+
+
 # missing values
 
 GAPS: dict[str, list[Any]] = {
@@ -203,6 +217,20 @@ def test_what_stands_for_missing_values_must_fit_the_column(tmp_path: Path) -> N
         asked = {"column": "km"} if name == "csv" else {}
         with pytest.raises((ParameterError, DataError, ValueOutOfRange)):
             shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), missing="none", **asked)  # type: ignore[call-overload]
+
+
+def test_a_fraction_is_not_rounded_where_whole_numbers_are_missing(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, None] * 500, "m": [1] * 1_000})
+    pq.write_table(table, tmp_path / "gaps.parquet")
+    (tmp_path / "gaps.csv").write_text("n,m\n" + "1,1\n,1\n" * 500)
+    asked: dict[str, Any] = {"column": "n", "epsilon": 8, "bounds": (0, 1)}
+    for name in ("gaps.parquet", "gaps.csv"):
+        with pytest.raises(ParameterError, match="value of the column's type"):
+            shuffledp.real_sum(tmp_path / name, missing=0.5, **asked)
+        found = shuffledp.real_sum(tmp_path / name, missing=1.0, **asked)
+        assert abs(found.value - 1_000) < 8 * found.rmse
+    found = shuffledp.real_sum(table, missing=0.5, **asked)  # in memory, they become real numbers
+    assert abs(found.value - 750) < 8 * found.rmse
 
 
 def test_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -11,9 +12,11 @@ import narwhals.stable.v2 as narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import shuffledp
+from shuffledp.data import files
 from shuffledp.data.columns import FileFormat, column_of
 from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
 from shuffledp.queries.frequencies.result import FrequenciesResult
@@ -89,6 +92,26 @@ def test_by_and_user_have_the_same_index(frame: pd.DataFrame) -> None:
     assert shuffledp.count(values, by=shuffled["place"], user=shuffled["n"], **asked).users == 4
 
 
+# columns of pandas
+
+
+def test_sparse_columns_and_indices_of_several_levels() -> None:
+    sparse = pd.Series(pd.arrays.SparseArray([0, 0, 1, 0] * 50))
+    asked: dict[str, Any] = {"epsilon": 8, "seed": 1}
+    data = pd.DataFrame({"n": sparse, "m": 1})
+    for found in (
+        shuffledp.count(sparse, **asked),
+        shuffledp.count(data, column="n", **asked),
+        shuffledp.count(data, column="m", where="n = 1", **asked),
+    ):
+        assert found.users == 200 and abs(found.value - 50) < 8 * found.rmse + 1
+    gaps = pd.Series(pd.arrays.SparseArray([np.nan, 0.0, 1.0]))
+    with pytest.raises(DataError, match="missing values"):
+        shuffledp.real_sum(gaps, bounds=(0, 1), **asked)
+    with pytest.raises(DataError, match="A MultiIndex is not a column"):
+        shuffledp.count(pd.MultiIndex.from_tuples([(1, 2), (0, 1)]), **asked)
+
+
 # labels
 
 
@@ -100,6 +123,14 @@ def test_labels_of_two_kinds_are_refused() -> None:
     with pytest.raises(ParameterError, match="use one kind"):
         HistogramQuery(epsilon=1, labels=["a", 1], missing="bucket")
     assert HistogramQuery(epsilon=1, labels=[1, 2], other="else").buckets == (1, 2, "else")
+
+
+def test_labels_may_be_an_arrow_array() -> None:
+    labels = pa.array(["a", "b"])
+    found = shuffledp.histogram(["a", "b"] * 50, epsilon=8, labels=labels)
+    assert found.labels == ("a", "b")
+    groups = shuffledp.count([1] * 100, epsilon=8, by=["a", "b"] * 50, groups=labels)
+    assert groups.labels == ("a", "b")
 
 
 def test_the_label_for_all_others_is_none_of_the_labels() -> None:
@@ -230,6 +261,47 @@ def test_points_between_thousands_are_refused_beside_decimal_commas(tmp_path: Pa
     assert column_of(decimals, "km", semicolons).rows == 100  # 12.5 has no thousands
     points = csv(tmp_path, "price;km\n" + "1.5;1.234\n2.25;12.125\n" * 50)
     assert column_of(points, "km", semicolons).rows == 100
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "holds"),
+    [
+        ("", "2.5", "real"),
+        ("", "true", "truth"),
+        ("", "2024-01-31", "date"),
+        ("", "2024-01-31T12:00", "time"),
+        ("1", "2.5", "real"),
+        ("2024-01-31", "2024-01-31T12:00:00", "time"),
+        ("2024-01-31T12:00:00", "2024-01-31T12:00:00.5", "time"),
+        ("2024-01-31T12:00:00Z", "2024-01-31T12:00:00.5Z", "instant"),
+        ("1", "a", "text"),
+    ],
+)
+def test_all_values_of_a_csv_column_decide_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, later: str, holds: str
+) -> None:
+    monkeypatch.setattr(files, "BLOCK_BYTES", 100)
+    path = csv(tmp_path, "n,m\n" + f"{first},1\n" * 50 + f"{later},1\n")
+    assert column_of(path, "n").holds == holds
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_quotation_mark_that_is_never_closed_is_refused(tmp_path: Path, end: str) -> None:
+    """All lines after it would be part of one value, and so of one user."""
+    path = csv(tmp_path, 'n,name\n1,a\n0,"b\n1,c\n1,d' + end)
+    with pytest.raises(DataError, match="never closed"):
+        shuffledp.count(path, column="n", epsilon=8)
+    packed = tmp_path / "table.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(DataError, match="never closed"):
+        shuffledp.count(packed, column="n", epsilon=8)
+
+
+@pytest.mark.parametrize(
+    "lines", ['1,5"\n0,b\n', '1,5"\n0,"a\nb"\n', '1,"a\nb"\n0,c\n', '1,"a""\nb"\n0,"c"']
+)
+def test_other_quotation_marks_are_read(tmp_path: Path, lines: str) -> None:
+    assert shuffledp.count(csv(tmp_path, "n,name\n" + lines), column="n", epsilon=8).users == 2
 
 
 # some rows

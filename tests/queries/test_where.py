@@ -333,6 +333,24 @@ def test_kept_values_outside_the_bounds_are_refused_or_clipped() -> None:
         query.of_filtered().prepare(np.array([5.0, 11.0]))
 
 
+def test_the_float_nearest_to_a_bound_is_in_the_last_bin_with_a_condition_too() -> None:
+    """0.1 is a little above 1/10."""
+    values = np.array([0.1] * 50)
+    query = QuantilesQuery(epsilon=8, bounds=("0.03", "0.1"), bins=14, where="keep", points=False)
+    found = query.filtered(values, np.ones(50, bool))
+    assert (found < 0.1).all() and (found == query.of_filtered().prepare(values)).all()
+    result = shuffledp.quantiles(
+        pd.DataFrame({"x": values, "keep": True}),
+        column="x",
+        epsilon=8,
+        bounds=(0, "0.1"),
+        bins=7,
+        where="keep",
+        seed=1,
+    )
+    assert result.counts[13] == pytest.approx(50, abs=2)  # the last of 14 bins
+
+
 @pytest.mark.parametrize("more", [{"where": "age > 9"}, {"by": "way", "groups": ["bus", "walk"]}])
 def test_the_error_about_rows_of_users_names_the_query_that_was_asked(
     frame: pd.DataFrame, more: dict[str, Any]

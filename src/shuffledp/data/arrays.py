@@ -157,7 +157,8 @@ def _plain(value: Any) -> object:
 def as_labels(values: Iterable[object]) -> list[Any]:
     """Labels in the form that columns use; stops one above the limit, so that too many are
     refused."""
-    labels = list(islice(values, MOST_BUCKETS + 1))
+    arrow = getattr(values, "to_pylist", None)
+    labels = list(islice(values if arrow is None else arrow(), MOST_BUCKETS + 1))
     return labels if {*map(type, labels)} <= {str, int, bool} else [as_label(one) for one in labels]
 
 

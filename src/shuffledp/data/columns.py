@@ -92,6 +92,15 @@ class FileFormat:
     known: tuple[object, ...] = ()
     """Values that the query names; a column with such a name seems to have no header line."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoding, str | None):
+            raise ParameterError("encoding must be a text, for example latin-1.")
+        one = self.delimiter
+        if one is not None and (
+            not isinstance(one, str) or len(one) != 1 or one in '\r\n"' or not one.isascii()
+        ):
+            raise ParameterError("delimiter must be one character, for example ; or a tab.")
+
     def refuse(self) -> None:
         """Raises `ParameterError` if options were given for a source that is not a text file."""
         if self.encoding is not None or self.delimiter is not None:
@@ -244,7 +253,7 @@ def _frame_series(source: object, column: str | None) -> Any:
     _check_names(source)
     try:
         frame = nw.from_native(_as_series(source), allow_series=True)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # pandas has no Series of a MultiIndex
         raise DataError(
             f"A {type(source).__name__} is not a column; pass a list, a NumPy array, a Series, "
             "a DataFrame with column=, or the path of a CSV or Parquet file."
@@ -257,7 +266,9 @@ def _frame_series(source: object, column: str | None) -> Any:
         frame = frame[name]
     if len(frame) == 0:
         raise DataError(NO_ROWS)
-    return frame
+    native = frame.to_native()
+    sparse = type(native).__module__.startswith("pandas") and hasattr(native, "sparse")
+    return nw.from_native(native.sparse.to_dense(), series_only=True) if sparse else frame
 
 
 def _as_series(source: Any) -> Any:

@@ -13,6 +13,7 @@ from shuffledp.data.arrow import arrow_type, plain, pyarrow
 from shuffledp.data.columns import Column, FileFormat, arrow_parts, known_column
 from shuffledp.data.filling import filled_chunk
 from shuffledp.data.headers import (
+    OPEN_QUOTE,
     UNCLEAR_POINTS,
     looks_like_value,
     may_be_thousands,
@@ -148,10 +149,9 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
         found, point = header.types[place], header.points[place]
         if found in (pa.binary(), pa.large_binary()):
             raise DataError(_not_utf8(source))
-        numbers = [pa.int64(), pa.uint64(), pa.float64()]
-        tried = [*(numbers if found in numbers else [found]), pa.string()]
-        only = len(header.names) == 1
-        reader = partial(_csv_reader, source, file_format, name, point=point, only=only)
+        tried = [*_wider_types(found), pa.string()]
+        only, marks = len(header.names) == 1, Marks()
+        reader = partial(_csv_reader, source, file_format, name, marks, point=point, only=only)
         for arrow in tried[-1:] if file_format.as_text else tried:
             parts = reader(arrow)  # later lines may contain what the first ones do not
             try:
@@ -160,6 +160,12 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
+        if marks.open and header.names.count(header.names[-1]) == 1:
+            last = header.names[-1]
+            parts_of_last = _csv_reader(
+                source, file_format, last, marks, pa.string(), point=point, only=only
+            )
+            _refuse_open_quote(parts_of_last())
         if arrow == pa.float64() and point == "." and "," in header.points:
             _refuse_thousands(reader(pa.string())())
     types = [*header.types[:place], arrow, *header.types[place + 1 :]]
@@ -168,6 +174,18 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
     if any(like_values) or header.first_has(place, name) or known:
         warn_of_header(source.shown)
     return _with_rows(source, _column(source, parts, rows, arrow_type(arrow), file_format.fill))
+
+
+def _wider_types(found: Any) -> list[Any]:
+    """The types that a column of a CSV file may have if its first lines have this one, narrow ones
+    first. If these are empty, it may have any."""
+    pa = pyarrow()
+    numbers = [pa.int64(), pa.uint64(), pa.float64()]
+    times = [pa.date32(), pa.timestamp("s"), pa.timestamp("ns")]
+    instants = [pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")]
+    if found == pa.null():
+        return [found, *numbers, pa.bool_(), *times, *instants]
+    return next((kinds for kinds in (numbers, times, instants) if found in kinds), [found])
 
 
 def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
@@ -219,6 +237,52 @@ def _header(source: Source, file_format: FileFormat) -> Header:
     return Header(names, types, points, first)
 
 
+class Marks:
+    """What the quotation marks of a file look like while it is read."""
+
+    def __init__(self) -> None:
+        self.odd, self._end = False, b""
+
+    def of(self, stream: Any) -> Any:
+        """The stream, whose quotation marks are looked at from here on."""
+        self.odd, self._end = False, b""
+        return _Watched(stream, self)
+
+    def see(self, block: bytes) -> None:
+        """Takes the next bytes of the file into account."""
+        self.odd ^= bool(block.count(b'"') % 2)
+        self._end = (self._end + block[-16:])[-16:]
+
+    @property
+    def open(self) -> bool:
+        """Whether a quotation mark may never be closed: the number is odd, and none is last."""
+        return self.odd and not self._end.rstrip(b"\r\n\0").endswith(b'"')
+
+
+class _Watched:
+    """A stream for pyarrow that tells `Marks` what is read."""
+
+    closed = False
+
+    def __init__(self, stream: Any, marks: Marks) -> None:
+        self._stream, self._marks = stream, marks
+
+    def read(self, size: int) -> bytes:
+        block: bytes = self._stream.read(size)
+        self._marks.see(block)
+        return block
+
+
+def _refuse_open_quote(parts: Iterator[Any]) -> None:
+    """Refuses a file whose last value has a quotation mark before it but none after it, so that it
+    contains all the lines that follow."""
+    last = None
+    for part in parts:
+        last = part[-1].as_py() if len(part) else last
+    if last is not None and ("\n" in last or "\r" in last):
+        raise DataError(OPEN_QUOTE)
+
+
 def _refuse_thousands(parts: Iterator[Any]) -> None:
     """Refuses numbers whose points may separate thousands, in a file whose other columns have
     decimal commas."""
@@ -245,7 +309,14 @@ def _first_lines(
 
 
 def _csv_reader(
-    source: Source, file_format: FileFormat, name: str, arrow: Any, *, point: str, only: bool
+    source: Source,
+    file_format: FileFormat,
+    name: str,
+    marks: Marks,
+    arrow: Any,
+    *,
+    point: str,
+    only: bool,
 ) -> Callable[[], Iterator[Any]]:
     import pyarrow.csv as pc
 
@@ -262,7 +333,7 @@ def _csv_reader(
     def parts() -> Iterator[Any]:
         with (
             source.stream() as stream,
-            pc.open_csv(stream, convert_options=convert, **options) as opened,
+            pc.open_csv(marks.of(stream), convert_options=convert, **options) as opened,
         ):
             for batch in opened:
                 yield batch.column(0)

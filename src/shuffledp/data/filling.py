@@ -57,6 +57,8 @@ def filled_chunk(chunk: Any, fill: object) -> Any:
         one = pa.scalar(fill, wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         raise ParameterError(WRONG_TYPE) from None
+    if pa.types.is_integer(wanted) and one.as_py() != fill:  # Arrow would round 0.5 to 0
+        raise ParameterError(WRONG_TYPE)
     if pa.types.is_floating(wanted):
         chunk = pc.if_else(pc.is_nan(chunk), one, chunk)
     return pc.fill_null(chunk, one)

@@ -1,4 +1,5 @@
-"""Detects a missing header line in a CSV file, and ambiguous numbers written with points."""
+"""What is wrong with a CSV file that can be read: a missing header line, ambiguous numbers written
+with points, a quotation mark that is never closed."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ UNCLEAR_POINTS = (
     "Other columns of this file have decimal commas, and numbers such as 1.234 in this one may be "
     "1234 or 1.234; write them without points between thousands, or with a decimal comma."
 )
-
-
+OPEN_QUOTE = (
+    "A quotation mark at the beginning of a value is never closed, so that all following lines "
+    "would be part of this value; remove it or close it. A quotation mark in a value is written "
+    "twice, in quotes."
+)
 NO_NAME = r"(?i)[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}|[+-]?nan|n/?a|null|none|nat"
 """Dates and words for missing values, which are no names of columns."""
 

@@ -145,10 +145,11 @@ def kept_of(query: Query[R], data: object, rows: int) -> NDArray[np.bool_]:
 
 
 def _ids(data: object, query: Query[R]) -> Column:
-    """The column that says which user each row belongs to."""
+    """The column that says which user each row belongs to; ids in a CSV file are texts as they are
+    written, because 007 and 7 may be two users."""
     try:
         if isinstance(query.user, str):
-            return column_of(data, query.user, format_of(query))
+            return column_of(data, query.user, format_of(query, as_text=True))
         check_index(data, query.user, "user")
         if query.grouped is not None:
             check_index(query.grouped.by, query.user, "user", "by")

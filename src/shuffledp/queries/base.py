@@ -271,6 +271,13 @@ class Query(QueryOptions, ABC, Generic[R]):
         return None
 
     @property
+    def above_filtered(self) -> float | dt.datetime | None:
+        """What stands for kept values of at least `filtered_value`, all of which are outside the
+        bounds: the query refuses or clips it, but does not take it for an excluded row. None if no
+        kept value is taken for one."""
+        return None
+
+    @property
     def kept_bounds(self) -> KeptBounds | None:
         """Where kept values must lie, if the query about filtered values allows more."""
         return None

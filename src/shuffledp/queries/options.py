@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self, cast, get_type_hints
 
 import numpy as np
 
+from shuffledp.data.columns import FileFormat
 from shuffledp.data.conditions import HELP, parsed
 from shuffledp.documents.json_text import is_text
 from shuffledp.errors import ParameterError
@@ -251,7 +252,7 @@ class QueryOptions:
         """Checks all options and stores them as exact numbers."""
         _check_missing(self.missing)
         _check_where(self.where)
-        _check_file_format(self.encoding, self.delimiter)
+        FileFormat(encoding=self.encoding, delimiter=self.delimiter)  # refuses others
         if self.progress is not None and not callable(self.progress):
             raise ParameterError("progress must be a function that takes the number of rows done.")
         checked: dict[str, Any] = {
@@ -373,15 +374,3 @@ def _checked_entropy(entropy: object, seed: object) -> Entropy:
     if isinstance(seed, str) and not is_text(seed):
         raise ParameterError("seed contains half of a surrogate pair; use another text.")
     return SeededEntropy(seed)
-
-
-def _check_file_format(encoding: object, delimiter: object) -> None:
-    if encoding is not None and not isinstance(encoding, str):
-        raise ParameterError("encoding must be a text, for example latin-1.")
-    if delimiter is not None and (
-        not isinstance(delimiter, str)
-        or len(delimiter) != 1
-        or delimiter in '\r\n"'
-        or not delimiter.isascii()
-    ):
-        raise ParameterError("delimiter must be one character, for example ; or a tab.")

@@ -53,13 +53,13 @@ def listed_typed(text: str) -> int | list[Any]:
 
 
 def labels_by_column(texts: list[str]) -> dict[str, list[Any]]:
-    """The labels of each column, from texts COLUMN=L,L,…"""
+    """The labels of each column, from texts COLUMN=L,L,… or COLUMN=["L","L",…]."""
     domains: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, labels = text.partition("=")
         if not equals:
             raise ParameterError("--domain needs a column and its labels, e.g. way=walk,bike.")
-        domains[name] = _typed([label.strip() for label in labels.split(",")])
+        domains[name] = _typed(listed(labels))
     return domains
 
 

@@ -197,3 +197,86 @@ def test_files_of_another_encoding_on_spark(spark: Any, tmp_path: Path) -> None:
     assert found.value == pytest.approx(50, abs=5)
     with pytest.raises(ParameterError, match="read already"):
         executor.run(replace(QUERIES["count"], encoding="latin-1"), frame)
+
+
+def test_header_lines_mean_the_same_as_on_one_machine(spark: Any, tmp_path: Path) -> None:
+    """Spark renames columns whose names differ at most in capital letters."""
+    path = tmp_path / "header.csv"
+    path.write_text("a,a,b,B\n1,0,1,0\n" + "1,0,1,0\n" * 49)
+    for column in ("a", "a0", "b", "B"):
+        found: list[object] = []
+        for count, data in (
+            (shuffledp.count, str(path)),
+            (cluster.count, columns.read(spark, str(path))),
+        ):
+            try:
+                found.append(round(count(data, column=column, epsilon=16).value))
+            except ParameterError as error:
+                found.append(str(error))
+        assert found[0] == found[1], column
+    with pytest.raises(ParameterError, match="Two columns are named 'a'"):
+        columns.values_of(columns.read(spark, str(path)), "b", others={"user": "a"})
+    path.write_text("")
+    with pytest.raises(DataError, match="is empty; it needs a header line"):
+        columns.read(spark, str(path))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ['1,a\n0,"b\n1,c\n1,d\n', '1,a\n0,"b\n1,c', '1,5"\n0,"a\nb"\n', '1,"a\nb"\n0,5"\n', "1,a\n"],
+)
+def test_quotation_marks_mean_the_same_as_on_one_machine(
+    spark: Any, tmp_path: Path, lines: str
+) -> None:
+    path = tmp_path / "marks.csv"
+    path.write_text("n,name\n" + lines)
+    found: list[object] = []
+    for count, data in (
+        (shuffledp.count, str(path)),
+        (cluster.count, columns.read(spark, str(path))),
+    ):
+        try:
+            found.append(count(data, column="n", epsilon=8).users)
+        except DataError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+    assert ("never closed" in str(found[0])) == (lines.count('"') == 1 and '"b' in lines)
+
+
+def test_user_ids_in_another_encoding_are_refused(spark: Any, tmp_path: Path) -> None:
+    """Read as UTF-8, all of these users would have the same id."""
+    path = tmp_path / "ids.csv"
+    path.write_bytes("id,yes\né,1\nè,1\n".encode("latin-1"))
+    asked: dict[str, Any] = {"column": "yes", "user": "id", "rows_per_user": 1, "epsilon": 8}
+    with pytest.raises(DataError, match="not UTF-8"):
+        cluster.count(columns.read(spark, str(path)), **asked)
+    table = columns.read(spark, str(path), encoding="latin-1")
+    assert cluster.count(table, **asked).users == 2
+
+
+def test_texts_that_spark_takes_for_equal_are_told_apart(spark: Any) -> None:
+    """In a column with a collation, as on one machine."""
+    if not hasattr(spark.range(1).selectExpr("'a'").schema.fields[0].dataType, "collation"):
+        pytest.skip("this Spark has no collations")
+    rows = spark.range(60).selectExpr("if(id < 20, 'A', 'a') collate UTF8_LCASE as word", "1 as n")
+    asked: dict[str, Any] = {"epsilon": 8, "seed": 1}
+    labels = ["a", "A"]
+    for found in (
+        cluster.histogram(rows, column="word", labels=labels, **asked),
+        cluster.histogram(rows, by=["word"], domains={"word": labels}, **asked),
+        cluster.count(rows, column="n", by="word", groups=labels, **asked),
+    ):
+        assert np.abs(found.values - [40, 20]).max() < 8 * found.rmse + 1
+    kept = cluster.count(rows, column="n", where="word = 'A'", **asked)
+    assert abs(kept.value - 20) < 8 * kept.rmse + 1
+    assert cluster.count(rows, column="n", user="word", rows_per_user=1, **asked).users == 2
+
+
+def test_columns_that_spark_does_not_tell_apart_are_refused(spark: Any) -> None:
+    rows = spark.range(20).selectExpr("1 as n", "0 as N", "1 as m", "1 as shuffledp_keep")
+    assert cluster.count(rows, column="m", epsilon=8).users == 20
+    for asked in ({"column": "n"}, {"column": "m", "user": "N", "rows_per_user": 1}):
+        with pytest.raises(ParameterError, match="apart from capital letters"):
+            cluster.count(rows, epsilon=8, **asked)
+    with pytest.raises(ParameterError, match="no column may be named shuffledp_keep"):
+        cluster.count(rows, column="shuffledp_keep", epsilon=8, where="m = 1")

@@ -143,6 +143,21 @@ def test_quantiles_of_dates_of_some_rows(frame: Any, last: str) -> None:
         shuffledp.quantiles(frame, column="day", where="age < 15", **short)
 
 
+@pytest.mark.parametrize(
+    ("value", "bounds"),
+    [("15", (0, 13)), ("8D", (0, 7)), ("date'2024-05-14'", ("2024-05-01", "2024-05-12"))],
+    ids=["whole", "real", "date"],
+)
+def test_no_kept_value_is_taken_for_an_excluded_row(spark: Any, value: str, bounds: Any) -> None:
+    """Excluded rows get a value above the bounds, which a kept row may have, too."""
+    rows = spark.range(60).selectExpr(f"{value} as value", "id < 40 as kept")
+    asked: dict[str, Any] = {"column": "value", "epsilon": 8, "bounds": bounds, "where": "kept"}
+    with pytest.raises(ValueOutOfRange, match="outside"):
+        shuffledp.quantiles(rows, **asked)
+    found = shuffledp.quantiles(rows, **asked, clamp=True)
+    assert found.counts.sum() == pytest.approx(40, abs=5)
+
+
 def test_bounds_are_those_of_kept_rows(frame: Any) -> None:
     """Rows that are left out hold 0; kept values between 0 and the bounds are not allowed for
     that reason."""

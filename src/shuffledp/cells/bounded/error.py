@@ -16,14 +16,14 @@ not clipped to possible values: below 0 and above n·D the law is continued as i
 further multiples of D (−D, or 2D), so that a negative estimate has an interval, too.
 
 Where the odds depend on the value (MATH §21), one user's law need not increase with the value: with
-few users, a larger sum may make a large count less likely. Up to `FEW` users, every total around an
-interval is checked, and the interval runs from the smallest to the largest that explains the count.
+few users, a larger sum may make a large count less likely. Up to `FEW` users, every possible total
+is checked, and the interval runs from the smallest to the largest that explains the count. A search
+beyond them would also take long, because noise may be much wider than 0..n.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,7 +44,7 @@ FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
 AT_ONCE = 1 << 20  # points of laws in memory at the same time
 FURTHEST = 1 << 60  # no total further from 0 is tried
-FEW = 64  # up to this many users, intervals may have gaps: every total is checked
+FEW = 64  # up to this many users, intervals may have gaps: every possible total is checked
 SURE = 1e-9  # probabilities closer than this to a level are computed again
 
 
@@ -303,11 +303,13 @@ def intervals(
 ) -> tuple[Integers, Integers]:
     """The interval of true sums for each number of messages; equal numbers are computed once."""
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
+    if cell.by_value and users <= FEW:
+        low, high = _ends_among_possible(cell, users, counts, outside)
+        return low[places], high[places]
     guessed = np.clip(cell.estimates(counts + cell.base * users, users), -FURTHEST, FURTHEST)
     middle = np.rint(guessed).astype(np.int64)
     width = laws(cell, users, middle[:1]).cumulative.shape[1]
-    looks = users + 1 if _ends_anywhere(cell, users) else 1
-    step = max(1, AT_ONCE // (looks * width))
+    step = max(1, AT_ONCE // width)
     parts = [slice(begin, begin + step) for begin in range(0, len(counts), step)]
     ends = [_ends(cell, users, counts[part], middle[part], outside) for part in parts]
     low, high = (np.concatenate(side) for side in zip(*ends, strict=True))
@@ -328,9 +330,9 @@ def _ends(
     furthest = min(math.ceil(4 * users * cell.most_messages / cell.data_probability), FURTHEST)
 
     def above(level: float, totals: Integers, errors: Integers) -> NDArray[np.bool_]:
-        """Whether P(E ≤ error) > level, for a row of totals per number of messages."""
+        """Whether P(E ≤ error) > level, for a total per number of messages."""
         chances = near.at_most(errors)
-        change = np.abs(totals - middle[:, None]) * float(1 - cell.data_probability)
+        change = np.abs(totals - middle) * float(1 - cell.data_probability)
         unsure = np.abs(chances - level) <= change + SURE
         if unsure.any():
             chances[unsure] = laws(cell, users, totals[unsure]).at_most(errors[unsure])
@@ -338,42 +340,35 @@ def _ends(
 
     def not_too_low(totals: Integers) -> NDArray[np.bool_]:
         inside = np.maximum(totals, -furthest)
-        likely = ~above(1 - outside / 2, inside, counts[:, None] - inside - 1)
+        likely = ~above(1 - outside / 2, inside, counts - inside - 1)
         return np.asarray(likely & (totals >= -furthest))
 
     def too_high(totals: Integers) -> NDArray[np.bool_]:
         inside = np.minimum(totals, furthest)
-        return ~above(outside / 2, inside, counts[:, None] - inside) | (totals > furthest)
+        return ~above(outside / 2, inside, counts - inside) | (totals > furthest)
 
-    low = first_true(
-        lambda totals: not_too_low(totals[:, None])[:, 0],
-        counts - near.quantiles(1 - outside / 2),
-    )
-    beyond = first_true(
-        lambda totals: too_high(totals[:, None])[:, 0], counts - near.quantiles(outside / 2) + 1
-    )
-    high = beyond - 1
-    if _ends_anywhere(cell, users):
-        ways = np.arange(1, users + 1)
-        low = _furthest(not_too_low, low, -ways)
-        high = _furthest(lambda totals: ~too_high(totals), high, ways)
-    return low, high
+    low = first_true(not_too_low, counts - near.quantiles(1 - outside / 2))
+    beyond = first_true(too_high, counts - near.quantiles(outside / 2) + 1)
+    return low, beyond - 1
 
 
-def _ends_anywhere(cell: CutCell, users: int) -> bool:
-    """Whether totals beyond the first that fails to explain a number of messages may explain it."""
-    return cell.by_value and users <= FEW
-
-
-def _furthest(
-    holds: Callable[[Integers], NDArray[np.bool_]], start: Integers, ways: Integers
-) -> Integers:
-    """The last of the places start, start + ways[0], … at which the condition holds."""
-    places = np.concatenate([start[:, None], start[:, None] + ways], axis=1)
-    held = holds(places)
-    held[:, 0] = True
-    last = held.shape[1] - 1 - held[:, ::-1].argmax(axis=1)
-    return np.asarray(places[np.arange(len(start)), last])
+def _ends_among_possible(
+    cell: CutCell, users: int, counts: Integers, outside: float
+) -> tuple[Integers, Integers]:
+    """The ends of the intervals for values of S if every total in 0..n is looked at; D = 1. The
+    laws of all totals are computed once."""
+    width = laws(cell, users, np.zeros(1, np.int64)).cumulative.shape[1]
+    step = max(1, AT_ONCE // width)
+    not_too_low, not_too_high = (np.zeros((users + 1, len(counts)), bool) for _ in range(2))
+    for begin in range(0, users + 1, step):
+        totals = np.arange(begin, min(begin + step, users + 1))
+        part, known = slice(begin, begin + step), laws(cell, users, totals)
+        errors = counts - totals[:, None]
+        not_too_low[part] = known.at_most(errors - 1) <= 1 - outside / 2
+        not_too_high[part] = known.at_most(errors) > outside / 2
+    low = np.where(not_too_low.any(axis=0), not_too_low.argmax(axis=0), users)
+    high = np.where(not_too_high.any(axis=0), users - not_too_high[::-1].argmax(axis=0), 0)
+    return np.minimum(low, high), np.maximum(low, high)
 
 
 def error_range(cell: CutCell, users: int, total: int, outside: float) -> tuple[float, float]:

@@ -225,18 +225,22 @@ def intervals(
         return at_least(law, users, totals, counts)
 
     first, last = _guessed_ends(law, users, counts, level)
-    furthest = 4 * users * (law.most + 1) + 4  # if everyone may be muted, every count is possible
+    # if everyone may be muted, every count is possible, or none explains many tokens
+    furthest = 4 * users * (law.most + 1) + 4
 
     def not_too_low(totals: Integers) -> NDArray[np.bool_]:
-        inside = np.maximum(totals, -furthest)
-        return np.asarray((high_tail(inside, counts) > level) & (totals >= -furthest))
+        inside = np.clip(totals, -furthest, furthest)
+        likely = (high_tail(inside, counts) > level) | (totals > furthest)
+        return np.asarray(likely & (totals >= -furthest))
 
     def too_high(totals: Integers) -> NDArray[np.bool_]:
-        inside = np.minimum(totals, furthest)
-        return np.asarray((low_tail(inside, counts) <= level) | (totals > furthest))
+        inside = np.clip(totals, -furthest, furthest)
+        unlikely = (low_tail(inside, counts) <= level) & (totals >= -furthest)
+        return np.asarray(unlikely | (totals > furthest))
 
     low = first_true(not_too_low, first)
     high = first_true(too_high, last + 1) - 1
+    low, high = np.minimum(low, high), np.maximum(low, high)  # if no count explains the tokens
     return low[places], high[places]
 
 

@@ -45,11 +45,16 @@ FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
 """Which values may replace missing ones, by the type of the column."""
 
 
+BYTES = "UTF8_BINARY"
+"""Spark's name of the order in which different texts are never equal."""
+
+
 def read(
     session: Any, source: str, *, encoding: str | None = None, delimiter: str | None = None
 ) -> Any:
     """The frame for a path of Parquet data or a table's name; for CSV with a header line, its
     texts."""
+    given = FileFormat(encoding=encoding, delimiter=delimiter)
     tabs = source.lower().removesuffix(".gz").endswith(".tsv")
     with spark_failures(
         f"Spark cannot read {source}; pass the path of Parquet or CSV data that every worker "
@@ -58,7 +63,7 @@ def read(
         if PurePosixPath(source).suffix.lower() in (".csv", ".tsv", ".gz"):
             separator = delimiter or ("\t" if tabs else ",")
             return read_text_table(session, source, separator, encoding or "utf-8")
-        FileFormat(encoding=encoding, delimiter=delimiter).refuse()
+        given.refuse()
         if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
             return session.read.parquet(source)
         return session.read.table(source)
@@ -95,7 +100,7 @@ def values_of(
         check_ids(type_of(frame, user))
     return frame.selectExpr(
         f"{value_expression(frame, name)} as value",
-        *(f"{quoted(other)} as {shown}" for shown, other in beside.items()),
+        *(f"{value_expression(frame, other)} as {shown}" for shown, other in beside.items()),
     )
 
 
@@ -112,12 +117,22 @@ def _check_column(query: Query[Any], values: Any) -> None:
 
 
 def value_expression(frame: Any, name: str) -> str:
-    """A column in SQL: NaN becomes missing, and decimals become doubles."""
+    """A column in SQL: NaN becomes missing, decimals become doubles, and texts are compared
+    character by character. Refuses one that Spark does not tell apart from another."""
+    own, kind = quoted(name), frame.schema[name].dataType
+    alike = {one for one in frame.columns if one.casefold() == name.casefold()}
+    if len(alike) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+        raise ParameterError(
+            f"Another column has the name {name!r}, apart from capital letters, and Spark does not "
+            "tell them apart; rename one of them."
+        )
     holds = _type_name(frame, name)
+    if holds == "string" and getattr(kind, "collation", BYTES) != BYTES:
+        return f"collate({own}, '{BYTES}')"
     if holds not in ("float", "double", "decimal"):
-        return quoted(name)
-    kind = "float" if holds == "float" else "double"
-    return f"nanvl(cast({quoted(name)} as {kind}), cast(null as {kind}))"
+        return own
+    wide = "float" if holds == "float" else "double"
+    return f"nanvl(cast({own} as {wide}), cast(null as {wide}))"
 
 
 def _type_name(frame: Any, name: str) -> str:

@@ -38,6 +38,8 @@ def with_keep(frame: Any, where: object) -> Any:
         raise ParameterError(
             "On Spark, where must be a condition on columns, for example way = 'bus'."
         )
+    if any(name.lower() == KEEP for name in frame.columns):
+        raise ParameterError(f"With where, no column may be named {KEEP}; rename it.")
     kept = coalesce(_meaning(frame).of(parsed(where)), lit(False))
     return frame.withColumn(KEEP, kept)
 

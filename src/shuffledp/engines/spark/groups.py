@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from shuffledp.engines.groups import check_no_mean, publish_groups
-from shuffledp.engines.spark.columns import values_beside
+from shuffledp.engines.spark.columns import value_expression, values_beside
 from shuffledp.engines.spark.conditions import KEEP, with_keep
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.executor import drawn, refuse_local_options
 from shuffledp.engines.spark.joined_columns import filtered, group_column
-from shuffledp.engines.spark.text_files import quoted
 from shuffledp.errors import DataError
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Query
@@ -22,11 +21,11 @@ from shuffledp.release.publish import Drawn
 
 def answer(query: GroupableQuery, data: Any, groups: Groups) -> GroupsResult:
     """The answer to a query about a column of a Spark DataFrame, for each public group."""
-    from pyspark.sql.functions import col
+    from pyspark.sql.functions import expr
 
     refuse_local_options(query)
     check_public(query)
-    group = col(quoted(group_column(data, groups)))
+    group = expr(value_expression(data, group_column(data, groups)))
     where = query.where_text
     if where:
         check_no_mean(query)

@@ -16,15 +16,17 @@ from shuffledp.engines.spark.columns import (
     moment,
     place_among,
     type_of,
+    value_expression,
     values_beside,
 )
 from shuffledp.engines.spark.conditions import KEEP
 from shuffledp.engines.spark.keyed import row_key
-from shuffledp.engines.spark.text_files import TextTable, quoted
+from shuffledp.engines.spark.text_files import TextTable
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.queries.base import KeptBounds, Query
 from shuffledp.queries.by_group.groups import Groups
+from shuffledp.queries.histogram.protocol import Label
 
 NUMBERS: dict[ColumnType, str] = {"truth": "long", "whole": "long", "real": "double"}
 """Spark's type for numbers, by what the column holds."""
@@ -34,21 +36,22 @@ def combinations(frame: Any, query: Query[Any], user: str | None) -> Any:
     """The number of each row's combination of labels as `value`: −1, which the protocol refuses, if
     a label is unknown, and null if a value is missing. User ids are in `user` if their column is
     named."""
-    from pyspark.sql.functions import col, lit, when
+    from pyspark.sql.functions import col, expr, lit, when
 
     _refuse_text(frame, "combinations of columns are counted in")
     names = [known_column(name, frame.columns) for name in query.columns_together]
-    kinds = [frame.schema[name].dataType for name in names]
     query.check_columns([type_of(frame, name) for name in names])
     code, unknown = lit(0).cast("long"), lit(False)
-    for name, kind, labels in zip(names, kinds, query.label_lists, strict=True):
-        number = place_among(labels, filled(col(quoted(name)), kind, fill_of(query)), kind)
+    for name, labels in zip(names, query.label_lists, strict=True):
+        value = value_expression(frame, name)
+        kind = frame.selectExpr(value).schema.fields[0].dataType
+        number = place_among(labels, filled(expr(value), kind, fill_of(query)), kind)
         unknown = unknown | (number < 0)
         code = code * len(labels) + number
     shown = [when(unknown, lit(-1)).otherwise(code).alias("value")]
     if user is not None:
         check_ids(type_of(frame, known_column(user, frame.columns)))
-        shown.append(col(quoted(user)).alias("user"))
+        shown.append(expr(value_expression(frame, user)).alias("user"))
     if query.where is not None:
         shown.append(col(KEEP).alias("keep"))
     return frame.select(*shown)
@@ -71,18 +74,29 @@ def filtered(values: Any, query: Query[Any], *, summed: bool = False) -> Any:
     kind = str(values.schema["value"].dataType.typeName())
     if outside is None:
         kind, other = _random_values(holds, query.entropy)
-    elif isinstance(outside, dt.datetime):
-        kind = "timestamp_ntz" if holds == "date" else kind
-        other = moment(outside.replace(tzinfo=dt.UTC) if holds == "instant" else outside, kind)
     else:
-        kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
-        kind = kinds_of_outside.get(type(outside)) or NUMBERS[holds]
-        other = lit(outside).cast(kind)
-    value = col("value").cast(kind)
+        if isinstance(outside, dt.datetime):
+            kind = "timestamp_ntz" if holds == "date" else kind
+        else:
+            kinds_of_outside: dict[type, str] = {str: "string", float: "double"}
+            kind = kinds_of_outside.get(type(outside)) or NUMBERS[holds]
+        other = _constant(outside, kind, holds)
+    value, above = col("value").cast(kind), query.above_filtered
+    if above is not None:
+        value = when(value < other, value).otherwise(_constant(above, kind, holds))
     fits = value if summed or query.kept_bounds is None else _within(value, query.kept_bounds)
     kept = when(col("value").isNull(), lit(None)).when(col("keep"), fits)
     others = [name for name in values.columns if name == "user"]
     return values.select(kept.otherwise(other).alias("value"), *others)
+
+
+def _constant(one: Label | float | dt.date, kind: str, holds: ColumnType) -> Any:
+    """The same value of a Spark type in every row; a time without a zone is in UTC."""
+    from pyspark.sql.functions import lit
+
+    if not isinstance(one, dt.datetime):
+        return lit(one).cast(kind)
+    return moment(one.replace(tzinfo=dt.UTC) if holds == "instant" else one, kind)
 
 
 def _within(value: Any, bounds: KeptBounds) -> Any:

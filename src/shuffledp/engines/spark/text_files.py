@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.data.arrays import MISSING, ColumnType
-from shuffledp.data.headers import THOUSANDS, UNCLEAR_POINTS, looks_like_value, warn_of_header
+from shuffledp.data.headers import (
+    OPEN_QUOTE,
+    THOUSANDS,
+    UNCLEAR_POINTS,
+    looks_like_value,
+    warn_of_header,
+)
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.errors import DataError, ParameterError
 
@@ -55,28 +61,42 @@ class TextTable:
     lines: Any
     """The unchanged lines of the file."""
     delimiter: str
+    columns: list[str]
+    """The names of its columns in the header line; in `frame`, Spark renames those that differ at
+    most in capital letters."""
 
-    @property
-    def columns(self) -> list[str]:
-        """The names of its columns."""
-        return list(self.frame.columns)
+    def own(self, name: str) -> str:
+        """A column, by its name in the header line, as SQL takes it."""
+        return quoted(self.frame.columns[self.columns.index(name)])
 
     def typed(self, name: str, *, as_text: bool, user: str | None = None) -> Any:
         """The frame of this column, in the type that its values look like (or as texts), with null
         for missing ones; also with the column of user ids, as texts, if one is named."""
-        own, ids = quoted(name), [] if user is None else [quoted(user)]
         missing = ", ".join(f"'{word}'" for word in _missing_words())
+        shown = {"value": self.own(name)} | ({} if user is None else {"user": self.own(user)})
         texts = self.frame.selectExpr(
-            f"if({own} in ({missing}), null, {own}) as value",
-            *(f"if({one} in ({missing}), null, {one}) as {one}" for one in ids),
+            *(f"if({one} in ({missing}), null, {one}) as {new}" for new, one in shown.items())
         )
         with spark_failures(UNREADABLE):
             self._check(texts)
+            self._refuse_open_quote()
             kind = "string" if as_text else _kind(texts)
             if TYPES.get(kind, ("text",))[0] == "real" and self.delimiter != ",":
                 self._refuse_thousands(texts)
             self._warn_of_header(name, kind, texts)
-        return texts.selectExpr(f"cast(value as {kind}) as {own}", *ids)
+        ids = [] if user is None else [f"user as {quoted(user)}"]
+        return texts.selectExpr(f"cast(value as {kind}) as {quoted(name)}", *ids)
+
+    def _refuse_open_quote(self) -> None:
+        """Refuses a file whose last value seems to contain all lines after a quotation mark that
+        is never closed: their number is odd, none is last, and such a value has line breaks."""
+        lines = self.lines.selectExpr("value", "monotonically_increasing_id() as place")
+        odd = "sum(length(value) - length(replace(value, '\"', ''))) % 2 = 1"
+        unclosed = f"{odd} and not endswith(max_by(value, place), '\"') as unclosed"
+        if not lines.selectExpr(unclosed).collect()[0].unclosed:
+            return
+        if not self.frame.filter(f"{quoted(self.frame.columns[-1])} rlike '[\r\n]'").isEmpty():
+            raise DataError(OPEN_QUOTE)
 
     def _refuse_thousands(self, texts: Any) -> None:
         """Refuses numbers whose points may separate thousands, in a file whose other columns have
@@ -84,7 +104,8 @@ class TextTable:
         pointed = texts.filter("contains(value, '.')")
         if pointed.isEmpty() or not pointed.filter(f"not value rlike '{THOUSANDS}'").isEmpty():
             return
-        commas = " or ".join(f"{quoted(name)} rlike '{DECIMAL_COMMA}'" for name in self.columns)
+        names = self.frame.columns
+        commas = " or ".join(f"{quoted(name)} rlike '{DECIMAL_COMMA}'" for name in names)
         if not self.frame.filter(commas).isEmpty():
             raise DataError(UNCLEAR_POINTS)
 
@@ -103,7 +124,8 @@ class TextTable:
     def _check(self, texts: Any) -> None:
         """Refuses what Spark would silently ignore: bytes that are not text and, in a file with one
         column, an empty line, which is a row without a value."""
-        if not texts.filter("contains(value, '\ufffd')").isEmpty():
+        broken = " or ".join(f"contains({name}, '\ufffd')" for name in texts.columns)
+        if not texts.filter(broken).isEmpty():
             raise DataError(
                 "The file has text that is not UTF-8 (or not in the encoding you named); "
                 "name its encoding with --encoding, for example latin-1."
@@ -119,17 +141,14 @@ def quoted(name: str) -> str:
 
 def read_text_table(session: Any, source: str, delimiter: str, encoding: str) -> TextTable:
     """A CSV file with a header line; quoted values may contain line breaks."""
-    frame = session.read.csv(
-        source,
-        header=True,
-        inferSchema=False,
-        sep=delimiter,
-        encoding=_java_encoding(encoding),
-        escape='"',
-        multiLine=True,
-        mode="FAILFAST",
-    )
-    return TextTable(frame, session.read.text(source), delimiter)
+    form: dict[str, Any] = {"sep": delimiter, "encoding": _java_encoding(encoding), "escape": '"'}
+    form |= {"multiLine": True, "inferSchema": False}
+    frame = session.read.csv(source, header=True, mode="FAILFAST", **form)
+    first = session.read.csv(source, header=False, **form).first()
+    if first is None:
+        raise DataError(f"{source} is empty; it needs a header line and a line per user.")
+    names = [own or other for own, other in zip(first, frame.columns, strict=True)]
+    return TextTable(frame, session.read.text(source), delimiter, names)
 
 
 def _java_encoding(name: str) -> str:

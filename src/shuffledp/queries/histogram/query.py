@@ -165,7 +165,7 @@ class HistogramQuery(Query[HistogramResult]):
         Option(
             "With `by`: the labels of each column.",
             "C=L,L,…",
-            written="One option for each column.",
+            written=f"One option for each column. {LIST_WRITTEN}",
             flag="domain",
             repeated=True,
             read=labels_by_column,

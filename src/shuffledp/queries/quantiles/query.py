@@ -22,7 +22,7 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, truth, whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_BUCKETS
-from shuffledp.protocols.bounds import outermost_floats
+from shuffledp.protocols.bounds import outermost_floats, reals_within
 from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import check_numbers, checked_probabilities
@@ -221,17 +221,22 @@ class QuantilesQuery(Query[QuantilesResult]):
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
         unit = self.axis_bounds[2]
-        self.refuse_outside(values[kept])  # of_filtered has wider bounds
-        outside = self._outside
+        outside, held = self._outside, self.within_bounds(values[kept])
         if unit:
             numbers = np.where(kept, date_numbers(values, unit), outside)
             return numbers.astype(np.int64).astype(DTYPES[unit])
-        return np.where(kept, values, np.asarray(outside))
+        found = np.where(kept, values, np.asarray(outside))
+        found[kept] = held
+        return found
 
-    def refuse_outside(self, values: Values) -> None:
-        """Raises `ValueOutOfRange` if a value does not lie within the bounds."""
+    def within_bounds(self, values: Values) -> Values:
+        """The values as a query without `where` counts them; raises `ValueOutOfRange` if one is
+        not within the bounds."""
         low, high, unit = self.axis_bounds
-        Axis(low=low, high=high, bins=2, points=bool(self.points), unit=unit).bins_of(values)
+        if not self.points:
+            return reals_within(values, low, high)
+        Axis(low=low, high=high, bins=2, points=True, unit=unit).bins_of(values)
+        return values
 
     @property
     def _outside(self) -> int | float:
@@ -240,7 +245,7 @@ class QuantilesQuery(Query[QuantilesResult]):
         low, high, unit = self.axis_bounds
         if self.points:
             above = int(high + math.ceil((high - low + 1) / 7))
-            if unit and above > date_number(LAST_DATE, unit):
+            if unit and above >= date_number(LAST_DATE, unit):
                 raise ParameterError(
                     "With where, a seventh of the range is added above the bounds, which would be "
                     "after the year 9999; use an earlier upper bound."
@@ -250,8 +255,15 @@ class QuantilesQuery(Query[QuantilesResult]):
 
     @property
     def filtered_value(self) -> float | datetime:
+        return self._moment_or_number(self._outside)
+
+    @property
+    def above_filtered(self) -> float | datetime:
+        return self._moment_or_number(self._outside + 1 if self.points else math.inf)
+
+    def _moment_or_number(self, number: int | float) -> float | datetime:
         unit = self.axis_bounds[2]
-        return datetime.fromisoformat(date_text(self._outside, unit)) if unit else self._outside
+        return datetime.fromisoformat(date_text(number, unit)) if unit else number
 
     def of_filtered(self) -> FilteredQuantilesQuery:
         """The query with bounds that include the excluded rows, which are above the original
@@ -303,9 +315,7 @@ class FilteredQuantilesQuery(QuantilesQuery):
             values = date_numbers(values, unit).astype(DTYPES[unit])
         inside = (values.astype(np.int64) if unit else values) != self._top
         found = values.astype(np.float64) if values.dtype.kind in "f" else values.copy()
-        own = self.kept.prepare(values[inside])
-        self.kept.refuse_outside(own)
-        found[inside] = own
+        found[inside] = self.kept.within_bounds(self.kept.prepare(values[inside]))
         return found
 
     @property
