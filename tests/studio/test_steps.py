@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from browsers import Browser
 from studio_page import FITS, TAB, Page
-from studio_program import Started, start
+from studio_program import Started
 
 import shuffledp
 from shuffledp.service.demo import local_servers
@@ -403,9 +404,9 @@ def test_a_collection_is_tried_on_this_machine(
 
 
 def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
-    browser: Browser, tmp_path: Path
+    browser: Browser, tmp_path: Path, new_studio: Callable[[Path], Started]
 ) -> None:
-    studio = start(tmp_path / "data")
+    studio = new_studio(tmp_path / "data")
     page = Page(browser, studio)
     page.wait("!document.querySelector('#save-plan').disabled")  # the rest is not needed
     page.step("collect")
@@ -427,8 +428,7 @@ def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
         assert page.value("#shuffler_token") == ""
         assert "ledger decides" in page.text("#budget")
         studio.stop()
-        again = start(studio.data)
-        page = Page(browser, again)
+        page = Page(browser, new_studio(studio.data))
         page.step("collect")
         page.wait_text("#have", "About 0 of 10,081 reports")
         began = page.wait_text("#kept", "shown on this page")
@@ -446,7 +446,6 @@ def test_a_task_at_servers_that_run_elsewhere_is_found_again_after_a_restart(
     page.wait_text("#collect-problem", "does not answer")
     page.click("#kept button")
     page.wait("document.querySelector('#kept-part').hidden")
-    again.stop()
 
 
 def test_the_page_can_be_used_without_a_mouse_and_in_the_dark(
