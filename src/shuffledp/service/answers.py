@@ -98,9 +98,7 @@ def lasting_failure(error: Exception, url: str) -> Unreachable | None:
     """What to say if a request failed in a way that waiting does not mend."""
     if untrusted_certificate(error):
         return UntrustedServer(url)
-    if isinstance(
-        error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | UnicodeError
-    ):  # the host's
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | UnicodeError):
         return Unreachable(f"{url} is not a URL; use one like https://shuffler.example:8801.")
     return None
 
