@@ -77,7 +77,7 @@ def main() -> None:
     Site.survey = args.survey.rstrip("/")
     try:
         Site.task()
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError, TypeError):
         parser.error("no demo answers there; --survey is the address in its line Open …")
     ThreadingHTTPServer(("127.0.0.1", args.port), Site).serve_forever()
 

@@ -55,6 +55,7 @@ def test_one_file_and_the_environment(tmp_path: Path) -> None:
         ("shuffler = 5\n", {}, r"must be a table; begin it with a line \[shuffler\]"),
         ("[shuffler]\nqueue = 10000000000\n", {}, "queue is too large"),
         (GOOD, {"SHUFFLEDP_SHUFFLER_QUEUE": "--5"}, "queue must be a whole number"),
+        (GOOD, {"SHUFFLEDP_SHUFFLER_QUEUE": "10000000000"}, "queue is too large"),
         (
             GOOD,
             {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_SPOOL": "file:///here"},

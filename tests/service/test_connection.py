@@ -16,6 +16,7 @@ from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
 from shuffledp.cli.main import main
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.service.answers import AnswerTooLong
 from shuffledp.service.blocking import run_blocking
@@ -28,6 +29,7 @@ from shuffledp.service.client.connection import (
 from shuffledp.service.client.retries import DeviceRequest, Retries
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.studio.collecting import newest_key
 
 
 def echo(request: httpx2.Request) -> httpx2.Response:
@@ -78,7 +80,7 @@ def test_reasons_of_servers_are_cut_and_urls_are_checked_at_once() -> None:
     with pytest.raises(Refused, match=r"refused \(HTTP 403\): no no") as refused:
         call("GET", "http://server/", connection=BlockingConnection(transport))
     assert len(str(refused.value)) < 600 and refused.value.code == "x"
-    for wrong in ("server:80", "http://server:port", "ftp://server"):
+    for wrong in ("server:80", "http://server:port", "ftp://server", "http://a..example"):
         request = DeviceRequest(
             method="GET", server=wrong, path="/", headers={}, unreachable="silent", refused=""
         )
@@ -86,6 +88,8 @@ def test_reasons_of_servers_are_cut_and_urls_are_checked_at_once() -> None:
             call("GET", wrong)
         with pytest.raises(Unreachable, match="is not a URL"):
             run_blocking(Retries(8, SYSTEM).send(BlockingConnection(), request))
+    with pytest.raises(ParameterError, match="The token has characters other than ASCII"):
+        call("GET", "http://server/", "tökén", connection=BlockingConnection(transport))
 
 
 def test_another_program_that_answers_yes_to_everything_is_not_believed(
@@ -119,9 +123,12 @@ def test_another_program_that_answers_yes_to_everything_is_not_believed(
             ["task", "list", "--server", url, "--token", "t"],
             ["task", "archive", "--task", task, "--server", url, "--token", "t"],
             ["analyzer", "restore-ledger", "--analyzer", url, "--token", "t"],
+            ["task", "log", "--analyzer", url],
         ):
             assert main(words) == 2
             assert "may be another program; check the URL" in capsys.readouterr().err
+        with pytest.raises(ParameterError, match="may be another program"):
+            newest_key(url)  # the studio's first question to an analyzer
         server.shutdown()
     assert not file.exists()
 

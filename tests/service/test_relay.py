@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import ssl
 import subprocess
@@ -177,8 +178,12 @@ def test_what_is_wrong_with_the_relay_is_not_blamed_on_the_shuffler(tmp_path: Pa
     async def run() -> None:
         async with relayed(tmp_path) as one:
             task = await one.task()
-            for relay in ("relay.example", "ftp://relay", "https://"):
-                with pytest.raises(ParameterError, match=f"^{relay} is not a URL of a relay; use"):
+            for relay in (
+                *("relay.example", "ftp://relay", "https://", "https://relay:99999"),
+                *("https://relay?a=1", "https://relay#a", "https://relay "),
+            ):
+                said = f"^{re.escape(relay)} is not a URL of a relay; use"
+                with pytest.raises(ParameterError, match=said):
                     one.device(task, "each-x", "device", relay=relay)
             transport = httpx2.MockTransport(untrusted)
             async with one.device(task, "each-x", "device", transport=transport) as device:

@@ -19,3 +19,5 @@ def test_the_list_never_grows_beyond_what_can_be_read(
         kept.Kept().add(str(number), {"task": "x" * (MOST_JSON_BYTES // 3)})
     assert [one["id"] for one in kept.Kept().all()] == ["3", "2"]
     assert kept.Kept().watched() == kept.Kept().entry("3")
+    kept.Kept().add("4", {"task": '"' * (MOST_JSON_BYTES // 2)})  # too long by itself
+    assert [one["id"] for one in kept.Kept().all()] == ["3", "2"]

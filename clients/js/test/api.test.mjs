@@ -145,4 +145,11 @@ test("a server that does not answer is named as such, without a status", async (
     code: "network",
     message,
   });
+  globalThis.location = new URL("https://site.example/"); // as in a browser
+  Object.defineProperty(globalThis, "navigator", { value: {}, configurable: true });
+  try {
+    await assert.rejects(loadTask("https://shuffler.example:99999/task.json"), { message });
+  } finally {
+    delete globalThis.location;
+  }
 });

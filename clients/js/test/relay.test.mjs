@@ -229,7 +229,7 @@ test("refusals inside are read, and what is not now is sent again, newly sealed"
 test("an address without a scheme is refused as the relay's, and is not a path of the page's site", async () => {
   const text = await relayed();
   const seen = await relay([response(200)]);
-  for (const wrong of ["relay.example", "ftp://relay.example"])
+  for (const wrong of ["relay.example", "ftp://relay.example", "https://", "/relay?a=1"])
     await assert.rejects(loadTask(text, { clock, relay: wrong }), (error) => {
       assert.equal(error.code, "network");
       assert.ok(error.message.startsWith(`${wrong} is not a URL of a relay`), error.message);

@@ -58,7 +58,12 @@ async def bounded_request_async(
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:
     """The options of a request that asks for an answer without compression."""
-    headers = httpx2.Headers(content.get("headers"))
+    try:
+        headers = httpx2.Headers(content.get("headers"))
+    except UnicodeEncodeError:
+        raise ParameterError(
+            "The token has characters other than ASCII; copy it again from where it was made."
+        ) from None
     headers["Accept-Encoding"] = "identity"
     return content | {"headers": headers}
 
@@ -93,7 +98,7 @@ def lasting_failure(error: Exception, url: str) -> Unreachable | None:
     """What to say if a request failed in a way that waiting does not mend."""
     if untrusted_certificate(error):
         return UntrustedServer(url)
-    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | UnicodeError):
         return Unreachable(f"{url} is not a URL; use one like https://shuffler.example:8801.")
     return None
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
-from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call, register_everywhere
+from shuffledp.service.client.collector import ask, call, register_everywhere
 from shuffledp.studio.examples import answer_lines, answer_range
 from shuffledp.studio.fields import Form, whole_number
 from shuffledp.studio.kept import data_folder
@@ -102,7 +101,7 @@ def make_task(
 
 def newest_key(analyzer: str) -> PublicKey:
     """The analyzer's newest active key."""
-    found = answer_json(call("GET", f"{analyzer.rstrip('/')}/keys"))["keys"]
+    found = ask(analyzer, "/keys", fields=["keys"])["keys"]
     active = [key for key in found if key.get("state") == "active"]
     if not active:
         raise ParameterError(
@@ -203,10 +202,11 @@ def _at_analyzer(servers: ServerUrls, task: Task) -> tuple[str, list[Facts], lis
     """(the id of the task that takes reports now; published results; what is not published yet).
     Those of a series have the dates of their task."""
     if task.series is None:
-        found = answer_json(call("GET", f"{servers.analyzer}/tasks/{task.id.hex()}/results"))
+        fields = ["results", "unpublished"]
+        found = ask(servers.analyzer, f"/tasks/{task.id.hex()}/results", fields=fields)
         return task.id.hex(), found["results"], found["unpublished"]
-    of_series = f"{servers.analyzer}/series/{task.series_id}/results"
-    members = answer_json(call("GET", of_series))["members"]
+    path = f"/series/{task.series_id}/results"
+    members = ask(servers.analyzer, path, fields=["members"])["members"]
     now = system_clock()
     begun = [one for one in members if one["not_before"] <= now] or members[:1]
     dated = [
@@ -229,9 +229,10 @@ def when(result: Mapping[str, Any]) -> str:
 def _at_shuffler(servers: ServerUrls, name: str) -> Facts:
     """What the shuffler says about a task: have, need, batches."""
     if not servers.operator_token:
-        shown = answer_json(call("GET", f"{servers.shuffler}/tasks/{name}/progress"))
-        return {**shown, "batches": []}
-    tasks = answer_json(call("GET", f"{servers.shuffler}/status", servers.operator_token))["tasks"]
+        path, fields = f"/tasks/{name}/progress", ["have", "need"]
+        return {**ask(servers.shuffler, path, fields=fields), "batches": []}
+    token = servers.operator_token
+    tasks = ask(servers.shuffler, "/status", token, fields=["tasks"])["tasks"]
     found: Facts = next(task for task in tasks if task["task"] == name)
     return found
 

@@ -42,10 +42,9 @@ class Kept:
     def _write(self, entries: list[Entry]) -> None:
         texts, left = [], MOST_JSON_BYTES - 2
         for text in map(json.dumps, entries[:MOST_KEPT]):
-            left -= len(text) + 1
-            if left < 0:  # a longer file could not be read any more; the oldest are the last
-                break
-            texts.append(text)
+            if len(text) < left:  # a longer file could not be read any more
+                left -= len(text) + 1
+                texts.append(text)
         write_whole(self._file, f"[{','.join(texts)}]", secret=True)
 
     def add(self, task_id: str, facts: Mapping[str, Any]) -> None:

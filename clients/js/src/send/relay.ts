@@ -18,7 +18,7 @@ export function through({ gateway, relay, shuffler, ephemeral = webKey, signal }
       "task",
       "This task names no gateway key, so no relay can be used; ask for a task with one, or send without a relay.",
     );
-  if (!/^(https?:\/)?\//.test(relay!))
+  if (!/^(https?:\/\/[^/]|\/)[^?#]*$/i.test(relay!))
     fail(
       "network",
       `${relay} is not a URL of a relay, so nothing was sent; use one like https://relay.example, or a path of this site that begins with a slash.`,

@@ -48,10 +48,7 @@ export async function unanswered(
 ): Promise<never> {
   const hidden =
     !answer &&
-    (await import("./reach.js").then(
-      ({ whyHidden }) => whyHidden(server),
-      () => "",
-    ));
+    (await import("./reach.js").then(({ whyHidden }) => whyHidden(server)).catch(() => ""));
   return fail(hidden ? "cors" : "network", (hidden || "") + message);
 }
 

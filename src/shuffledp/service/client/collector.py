@@ -43,7 +43,7 @@ def call(
         answer = run_blocking(
             connection.request(method, url, headers={**given, **(headers or {})}, **content)
         )
-    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+    except (httpx2.TransportError, httpx2.InvalidURL, UnicodeError) as error:
         silent = Unreachable(f"{url} does not answer ({type(error).__name__}); is it running?")
         raise lasting_failure(error, url) or silent from None
     if answer.status_code >= 400:

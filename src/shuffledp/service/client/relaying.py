@@ -23,6 +23,7 @@ P = ParamSpec("P")
 REQUEST_MULTIPLE = 512
 """Requests are padded to a multiple of this. All lengths in them follow from the task, so all
 devices of a task send the same number of bytes."""
+MOST_PORT = 65535
 MOST_RELAYED_BYTES = MOST_TASK_BYTES + (64 << 10)
 PASSED = ("authorization", "content-type", "if-none-match")
 
@@ -41,7 +42,8 @@ def check_url(text: str, what: str = "server") -> None:
     """Raises `ParameterError`, with what the server is, unless the text is its URL."""
     try:
         url = httpx2.URL(text)
-        good = url.scheme in ("http", "https") and bool(url.host)
+        good = url.scheme in ("http", "https") and bool(url.host) and (url.port or 0) <= MOST_PORT
+        good = good and not set(text) & set("?# ")  # paths are appended
     except httpx2.InvalidURL:
         good = False
     if not good:

@@ -116,7 +116,7 @@ async def _attempt(connection: Connection, request: DeviceRequest) -> bytes:
             content=request.body,
             headers=request.headers,
         )
-    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+    except (httpx2.TransportError, httpx2.InvalidURL, UnicodeError) as error:
         raise lasting_failure(error, request.server) or NotAccepted(None) from None
     if answer.status_code in (200, 201):
         return answer.content

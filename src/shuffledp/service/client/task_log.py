@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
-
-import httpx2
+from typing import Any, NamedTuple
 
 from shuffledp.documents.schema import HASH_TEXT, Record
 from shuffledp.errors import ParameterError
-from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call
+from shuffledp.service.client.collector import ask, call
 from shuffledp.service.client.connection import BlockingConnection
 from shuffledp.service.errors import Refused
 from shuffledp.tasks.errors import ProofError, TaskError
@@ -39,7 +36,7 @@ class Log:
         """Reads the log; raises `ProofError` unless the entries are signed and are those of the
         head. All its requests use the connection."""
         self._analyzer, self._connection = analyzer.rstrip("/"), connection
-        self.head = Head.from_dict(answer_json(self._get(f"{self._analyzer}/log/head")))
+        self.head = Head.from_dict(self._ask(self._analyzer, "/log/head", "root"))
         self.head.check()
         self.entries = list(self._read())
         self._tree = MerkleTree(
@@ -48,14 +45,14 @@ class Log:
         if self._tree.root(self.head.size) != self.head.root:
             raise _forked("The analyzer's log is not the one whose head it has signed")
 
-    def _get(self, url: str) -> httpx2.Response:
-        return call("GET", url, connection=self._connection)
+    def _ask(self, server: str, path: str, *fields: str) -> dict[str, Any]:
+        return ask(server, path, fields=fields, connection=self._connection)
 
     def _read(self) -> Iterator[Entry]:
         """All entries up to the head."""
         place = 0
         while place < self.head.size:
-            answer = answer_json(self._get(f"{self._analyzer}/log/entries/{place}"))
+            answer = self._ask(self._analyzer, f"/log/entries/{place}")
             given = list(answer.get("entries", []))[: self.head.size - place]
             if not given:
                 raise _forked("The analyzer does not show all entries of its log")
@@ -75,7 +72,7 @@ class Log:
 
     def check_witnessed(self, shuffler: str) -> bytes:
         """The shuffler's key; raises `ProofError` unless what it has witnessed is this log."""
-        data = answer_json(self._get(f"{shuffler.rstrip('/')}/log/head"))
+        data = self._ask(shuffler, "/log/head", "root")
         try:
             key, signature = (
                 bytes.fromhex(data.pop(name)) for name in ("shuffler_key", "shuffler_signature")
@@ -99,7 +96,8 @@ class Log:
 
     def _task(self, task_id: bytes) -> Task | None:
         try:
-            text = self._get(f"{self._analyzer}/tasks/{task_id.hex()}").content
+            url = f"{self._analyzer}/tasks/{task_id.hex()}"
+            text = call("GET", url, connection=self._connection).content
             return task_from_json(text, task_id)
         except (Refused, TaskError, ParameterError):
             return None

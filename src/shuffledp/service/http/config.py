@@ -225,14 +225,15 @@ def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _typed(value: Any, wanted: type, name: str) -> Any:
-    if wanted is int and isinstance(value, str) and WHOLE.fullmatch(value):
-        return int(value)
+    digits = str(value) if type(value) in (int, str) else ""
+    if wanted is int and re.fullmatch("-?[0-9]+", digits):
+        if not WHOLE.fullmatch(digits):
+            raise ConfigError(f"{name} is too large; use a whole number of at most 9 digits.")
+        return int(digits)
     if wanted is tuple:
         return _texts(value, name)
     if type(value) is not wanted:
         raise ConfigError(f"{name} must be {'a whole number' if wanted is int else 'a text'}.")
-    if wanted is int and not WHOLE.fullmatch(str(value)):
-        raise ConfigError(f"{name} is too large; use a whole number of at most 9 digits.")
     return value
 
 

@@ -102,8 +102,8 @@ def _earlier(folder: Folder, analyzer: str, task: Task) -> dict[str, Any]:
         f"The rehearsal that began in {folder.path} expired after a day without a result. To start "
         "a new one, delete rehearsal-task.json and the folder rehearsal there, and run `shuffledp "
         f"rehearse {folder.path}`. If the servers then refuse a token as used, ask the shuffler's "
-        f"operator for new ones (`shuffledp shuffler enrol --once --count {REHEARSAL_REPORTS}`) "
-        "and put them into rehearsal-tokens.txt."
+        f"operator for new ones (`shuffledp shuffler enrol --shuffler {task.shuffler} --once "
+        f"--count {REHEARSAL_REPORTS} --output rehearsal-tokens.txt`) and put that file there."
     )
 
 
@@ -115,7 +115,8 @@ def _send(folder: Folder, task: Task) -> int:
     if len(tokens) < REHEARSAL_REPORTS:
         raise ParameterError(
             f"{file} holds {len(tokens)} tokens, and a rehearsal needs {REHEARSAL_REPORTS}; ask "
-            "the shuffler's operator for as many (`shuffledp shuffler enrol --once`)."
+            f"the shuffler's operator for them (`shuffledp shuffler enrol --shuffler "
+            f"{task.shuffler} --once --count {REHEARSAL_REPORTS} --output {file.name}`)."
         )
 
     def send(number: int, end: float = 0.0) -> None:
