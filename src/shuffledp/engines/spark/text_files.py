@@ -53,7 +53,7 @@ UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TextTable:
     """A CSV file as a Spark DataFrame of texts, whose columns have no types yet."""
 
@@ -156,7 +156,8 @@ def read_text_table(session: Any, source: str, delimiter: str, encoding: str) ->
     if first is None:
         raise DataError(f"{source} is empty; it needs a header line and a line per user.")
     names = [own or other for own, other in zip(first, frame.columns, strict=True)]
-    return TextTable(frame, session.read.text(source), delimiter, names)
+    lines = session.read.text(source)
+    return TextTable(frame=frame, lines=lines, delimiter=delimiter, columns=names)
 
 
 def _java_encoding(name: str) -> str:
