@@ -271,6 +271,8 @@ def test_points_between_thousands_are_refused_beside_decimal_commas(tmp_path: Pa
         ("", "2024-01-31", "date"),
         ("", "2024-01-31T12:00", "time"),
         ("1", "2.5", "real"),
+        ("1", "true", "truth"),
+        ("2", "true", "text"),
         ("2024-01-31", "2024-01-31T12:00:00", "time"),
         ("2024-01-31T12:00:00", "2024-01-31T12:00:00.5", "time"),
         ("2024-01-31T12:00:00Z", "2024-01-31T12:00:00.5Z", "instant"),

@@ -185,6 +185,8 @@ def _wider_types(found: Any) -> list[Any]:
     instants = [pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")]
     if found == pa.null():
         return [found, *numbers, pa.bool_(), *times, *instants]
+    if found == pa.int64():  # 0 and 1 may be false and true
+        return [*numbers, pa.bool_()]
     return next((kinds for kinds in (numbers, times, instants) if found in kinds), [found])
 
 

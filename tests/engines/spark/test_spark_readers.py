@@ -203,17 +203,18 @@ def test_header_lines_mean_the_same_as_on_one_machine(spark: Any, tmp_path: Path
     """Spark renames columns whose names differ at most in capital letters."""
     path = tmp_path / "header.csv"
     path.write_text("a,a,b,B\n1,0,1,0\n" + "1,0,1,0\n" * 49)
-    for column in ("a", "a0", "b", "B"):
+    questions: list[dict[str, Any]] = [{"column": column} for column in ("a", "a0", "b", "B")]
+    for asked in (*questions, {"column": "b", "user": "B", "rows_per_user": 1}):
         found: list[object] = []
         for count, data in (
             (shuffledp.count, str(path)),
             (cluster.count, columns.read(spark, str(path))),
         ):
             try:
-                found.append(round(count(data, column=column, epsilon=16).value))
+                found.append(round(count(data, **asked, epsilon=16).value))
             except ParameterError as error:
                 found.append(str(error))
-        assert found[0] == found[1], column
+        assert found[0] == found[1], asked
     with pytest.raises(ParameterError, match="Two columns are named 'a'"):
         columns.values_of(columns.read(spark, str(path)), "b", others={"user": "a"})
     path.write_text("")
@@ -223,7 +224,15 @@ def test_header_lines_mean_the_same_as_on_one_machine(spark: Any, tmp_path: Path
 
 @pytest.mark.parametrize(
     "lines",
-    ['1,a\n0,"b\n1,c\n1,d\n', '1,a\n0,"b\n1,c', '1,5"\n0,"a\nb"\n', '1,"a\nb"\n0,5"\n', "1,a\n"],
+    [
+        '1,a\n0,"b\n1,c\n1,d\n',
+        '1,a\n0,"b\n1,c',
+        '1,5"\n0,"a\nb"\n',
+        '1,5"\n0,"a\nb"\n\n',
+        '1,"a\nb"\n0,5"\n',
+        '1,5"\n0,"a\nb"\n1,c\n',
+        "1,a\n",
+    ],
 )
 def test_quotation_marks_mean_the_same_as_on_one_machine(
     spark: Any, tmp_path: Path, lines: str
@@ -241,6 +250,26 @@ def test_quotation_marks_mean_the_same_as_on_one_machine(
             found.append(str(error))
     assert found[0] == found[1]
     assert ("never closed" in str(found[0])) == (lines.count('"') == 1 and '"b' in lines)
+
+
+def test_quotation_marks_are_counted_in_each_file(spark: Any, tmp_path: Path) -> None:
+    """Also in UTF-16, whose line breaks Spark does not see among the bytes."""
+    folder = tmp_path / "parts.csv"
+    folder.mkdir()
+    for lines, closed in (('1,5"\n0,"b\nc"\n', True), ('1,5\n0,"b\n1,c\n', False)):
+        (folder / "one.csv").write_text("n,file\n" + lines)
+        (folder / "two.csv").write_text('n,file\n1,5"\n0,"a\nb"\n1,c\n')
+        wide = tmp_path / "wide.csv"
+        wide.write_bytes(("n,file\n" + lines).encode("utf-16"))
+        for table, rows in (
+            (columns.read(spark, str(folder)), 5),
+            (columns.read(spark, str(wide), encoding="utf-16"), 2),
+        ):
+            if closed:
+                assert cluster.count(table, column="n", epsilon=8).users == rows
+                continue
+            with pytest.raises(DataError, match="never closed"):
+                cluster.count(table, column="n", epsilon=8)
 
 
 def test_user_ids_in_another_encoding_are_refused(spark: Any, tmp_path: Path) -> None:

@@ -96,8 +96,9 @@ def values_of(
         raise ParameterError("The column of users and the column of values must be different.")
     if isinstance(frame, TextTable):
         frame = frame.typed(name, as_text=as_text, user=user)
+        name, beside = "value", {shown: shown for shown in beside}
     if user is not None:
-        check_ids(type_of(frame, user))
+        check_ids(type_of(frame, beside["user"]))
     return frame.selectExpr(
         f"{value_expression(frame, name)} as value",
         *(f"{value_expression(frame, other)} as {shown}" for shown, other in beside.items()),

@@ -70,8 +70,8 @@ class TextTable:
         return quoted(self.frame.columns[self.columns.index(name)])
 
     def typed(self, name: str, *, as_text: bool, user: str | None = None) -> Any:
-        """The frame of this column, in the type that its values look like (or as texts), with null
-        for missing ones; also with the column of user ids, as texts, if one is named."""
+        """This column as `value`, in the type that its values look like (or as texts), with null
+        for missing ones; also the column of user ids as `user`, as texts, if one is named."""
         missing = ", ".join(f"'{word}'" for word in _missing_words())
         shown = {"value": self.own(name)} | ({} if user is None else {"user": self.own(user)})
         texts = self.frame.selectExpr(
@@ -84,18 +84,16 @@ class TextTable:
             if TYPES.get(kind, ("text",))[0] == "real" and self.delimiter != ",":
                 self._refuse_thousands(texts)
             self._warn_of_header(name, kind, texts)
-        ids = [] if user is None else [f"user as {quoted(user)}"]
-        return texts.selectExpr(f"cast(value as {kind}) as {quoted(name)}", *ids)
+        return texts.withColumn("value", texts["value"].cast(kind))
 
     def _refuse_open_quote(self) -> None:
         """Refuses a file whose last value seems to contain all lines after a quotation mark that
-        is never closed: their number is odd, none is last, and such a value has line breaks."""
-        lines = self.lines.selectExpr("value", "monotonically_increasing_id() as place")
+        is never closed: their number is odd, none is last, and this value has a line break."""
         odd = "sum(length(value) - length(replace(value, '\"', ''))) % 2 = 1"
-        unclosed = f"{odd} and not endswith(max_by(value, place), '\"') as unclosed"
-        if not lines.selectExpr(unclosed).collect()[0].unclosed:
-            return
-        if not self.frame.filter(f"{quoted(self.frame.columns[-1])} rlike '[\r\n]'").isEmpty():
+        lines = self.lines.filter("value rlike '[^\\0]'")  # lines of UTF-16 have bytes of 0
+        unclosed = _files(lines, "value", f"{odd} and not max_by(value, place) rlike '\"\\0*$'")
+        broken = "max_by(value, place) rlike '[\r\n]'"
+        if unclosed and unclosed & _files(self.frame, quoted(self.frame.columns[-1]), broken):
             raise DataError(OPEN_QUOTE)
 
     def _refuse_thousands(self, texts: Any) -> None:
@@ -137,6 +135,16 @@ class TextTable:
 def quoted(name: str) -> str:
     """A column's name as SQL takes it."""
     return f"`{name.replace('`', '``')}`"
+
+
+def _files(frame: Any, value: str, wanted: str) -> set[str]:
+    """The files in which an aggregate of a column, as `value`, and of its `place`s is true."""
+    from pyspark.sql.functions import expr
+
+    place, file = "monotonically_increasing_id() as place", "input_file_name() as file"
+    files = frame.selectExpr(f"{value} as value", place, file).groupBy("file")
+    found = files.agg(expr(wanted).alias("wanted")).filter("wanted").collect()
+    return {row.file for row in found}
 
 
 def read_text_table(session: Any, source: str, delimiter: str, encoding: str) -> TextTable:
