@@ -19,6 +19,7 @@ from command_line import run
 
 import shuffledp
 from shuffledp import Ledger, SeededEntropy
+from shuffledp.data.columns import column_of
 from shuffledp.data.filling import is_missing
 from shuffledp.engines.rows_per_user import kept, numbered, summed
 from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
@@ -64,9 +65,18 @@ def test_sums_do_not_depend_on_the_order_of_rows() -> None:
     ids, values = rng.integers(0, 50, 5_000), rng.normal(size=5_000) * 10.0 ** rng.integers(0, 9)
     order = rng.permutation(5_000)
     assert (np.sort(summed(ids, values)) == np.sort(summed(ids[order], values[order]))).all()
-    assert numbered(np.array(["b", "a", "b"], object)).tolist() == [0, 1, 0]
     with pytest.raises(DataError, match="64 bits"):
         summed(np.zeros(4, int), np.full(4, 2**62))
+
+
+def test_users_are_told_apart_by_their_ids_however_these_are_stored() -> None:
+    texts = ["b", "a", "b", "007", "7"]
+    coded = pa.array(texts).dictionary_encode()
+    for ids in (texts, pa.array(texts), pa.chunked_array([texts[:2], texts[2:]]), coded):
+        assert numbered(column_of(ids)).tolist() == [0, 1, 0, 2, 3]
+    assert numbered(column_of(np.array([9, 4, 9]))).tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="missing"):
+        numbered(column_of(pa.array(["a", None])))
 
 
 def test_epsilon_is_per_person_and_the_result_says_so(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_a_batch_becomes_a_result_for_every_group(tmp_path: Path, answer: str) -
                     continue
                 assert low <= row["estimate"] <= high
                 # shares of noise: those of the users, and as many of the analyzer
-                cell = task.protocol.digits[0].cell
-                least, most = cell.error_range(2 * USERS, int(true), OUTSIDE)
+                protocol: Any = task.protocol
+                least, most = protocol.digits[0].cell.error_range(2 * USERS, int(true), OUTSIDE)
                 assert least <= row["estimate"] - true <= most
             assert "june," in results_csv([result])
 

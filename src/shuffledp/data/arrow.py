@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,19 @@ def to_dictionary(chunk: Any) -> Coded:
         raise DataError(MISSING)
     chunk = _without_null(chunk.dictionary_encode())
     return Coded(np.array(chunk.dictionary.to_pylist(), dtype=object), chunk.indices.to_numpy())
+
+
+def text_numbers(chunks: Sequence[Any]) -> NDArray[np.int64]:
+    """A number for each row of plain Arrow arrays, equal for equal texts; raises `DataError` if a
+    value is missing."""
+    pa = pyarrow()
+    texts = pa.chunked_array(
+        [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in chunks]
+    )
+    if texts.null_count:
+        raise DataError(MISSING)
+    coded = texts.dictionary_encode()  # all chunks share one dictionary
+    return np.concatenate([one.indices.to_numpy() for one in coded.chunks]).astype(np.int64)
 
 
 def _without_null(chunk: Any) -> Any:

@@ -167,10 +167,9 @@ def rows_of_users(
         raise DataError("There must be exactly one user id for every row.")
     values = column.values()
     try:
-        names = ids.values()
+        users = numbered(ids)
     except DataError:
         raise DataError(MISSING_IDS) from None
-    users = numbered(names)
     people = int(users.max()) + 1
     if several.rows is not None:
         return in_steps(kept(users, values, several.rows, entropy), column.holds), people

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.data.arrays import ColumnType, Values
+from shuffledp.data.arrow import text_numbers
+from shuffledp.data.columns import Column
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.protocols.results import Result
@@ -75,13 +77,17 @@ def check_ids(holds: ColumnType) -> None:
         raise DataError("The ids of users must be texts or whole numbers; convert them first.")
 
 
-def numbered(ids: Values) -> NDArray[np.int64]:
-    """A number for each row, equal for rows of the same user."""
-    if ids.dtype.kind in "iu":
-        return np.asarray(np.unique(ids, return_inverse=True)[1], np.int64)
+def numbered(ids: Column) -> NDArray[np.int64]:
+    """A number for each row, equal for rows of the same user; raises `DataError` if an id is
+    missing."""
+    if ids.chunks is not None and ids.holds == "text":  # without an object for each text
+        return text_numbers(list(ids.chunks()))
+    values = ids.values()
+    if values.dtype.kind in "iu":
+        return np.asarray(np.unique(values, return_inverse=True)[1], np.int64)
     known: dict[Any, int] = {}
-    found = (known.setdefault(one, len(known)) for one in ids.tolist())
-    return np.fromiter(found, np.int64, len(ids))
+    found = (known.setdefault(one, len(known)) for one in values.tolist())
+    return np.fromiter(found, np.int64, len(values))
 
 
 def kept(users: Values, values: Values, rows: int, entropy: Entropy) -> Values:
