@@ -53,6 +53,8 @@ LONG = {
     "tests/attacks/test_sockets.py": [
         "test_a_declared_length_buys_no_time",
         "test_half_open_connections",
+        "test_headers_without_end",
+        "test_one_byte_at_a_time",
         "test_unfinished_requests_at_the_relay",
     ],
     "tests/baselines/test_errors.py": [
@@ -78,6 +80,9 @@ LONG = {
     ],
     "tests/browser/test_client.py": [
         "test_a_million_labels_from_the_browser_and_from_python",
+    ],
+    "tests/browser/test_example_site.py": [
+        "test_a_visitor_of_the_example_site_answers",
     ],
     "tests/browser/test_static_pages.py": [
         "test_the_verifier_accepts_what_holds_and_refuses_every_attack",
@@ -171,6 +176,8 @@ LONG = {
     ],
     "tests/engines/spark/test_where.py": [
         "test_bounds_are_those_of_kept_rows",
+        "test_no_kept_value_is_taken_for_an_excluded_row[date]",
+        "test_no_kept_value_is_taken_for_an_excluded_row[whole]",
         "test_quantiles_of_dates_of_some_rows[2024-05-30T12:00]",
     ],
     "tests/numbers/test_finite.py": [
@@ -304,6 +311,9 @@ LONG = {
     "tests/service/test_fuzzing.py": [
         "test_fuzzed_uploads_without_a_500[10000]",
     ],
+    "tests/service/test_issuer.py": [
+        "test_a_killed_issuer_on_either_store[postgres]",
+    ],
     "tests/service/test_issuer_kills.py": [
         "test_a_copy_put_back_after_a_kill_is_older[before the record is durable]",
         "test_a_copy_put_back_after_a_kill_is_older[before the record]",
@@ -327,6 +337,7 @@ LONG = {
         "test_noise_top_up_releases_after_the_wait[postgres-uniform-paper-full]",
     ],
     "tests/studio/test_steps.py": [
+        "test_a_messy_german_sheet_becomes_a_histogram_by_group",
         "test_every_question_gets_a_plan[integer-sum]",
         "test_every_question_gets_a_plan[mean]",
         "test_every_question_gets_a_plan[real-sum]",

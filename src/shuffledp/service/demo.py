@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -108,6 +109,12 @@ def free_port() -> int:
     while len(_reserved) > RESERVED_PORTS * keeps:
         _reserved.popleft().close()
     return port
+
+
+@atexit.register
+def _give_back_ports() -> None:
+    for one in _reserved:
+        one.close()
 
 
 @contextlib.contextmanager
