@@ -27,7 +27,7 @@ from shuffledp.tasks.task import Task
 
 AGAIN = 9
 DRAWS = 120
-"""So many draws of noise are all equal once in 10¹³ runs: the likeliest one has 76 %."""
+"""This many draws are all equal about once in 10¹³ runs: the most likely one has 76 %."""
 
 
 @asynccontextmanager
