@@ -18,7 +18,8 @@ from shuffledp.service.errors import ConfigError
 from shuffledp.service.http.origins import is_origin
 
 NOT_NEGATIVE = ("_days", "_per_minute")
-WHOLE = re.compile(r"-?[0-9]{1,9}")
+WHOLE = re.compile(r"-?([0-9]+)")
+MOST_DIGITS = 9
 CONFIG_TABLES = ("shuffler", "analyzer", "issuer", "relay")
 
 
@@ -225,11 +226,13 @@ def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _typed(value: Any, wanted: type, name: str) -> Any:
-    digits = str(value) if type(value) in (int, str) else ""
-    if wanted is int and re.fullmatch("-?[0-9]+", digits):
-        if not WHOLE.fullmatch(digits):
-            raise ConfigError(f"{name} is too large; use a whole number of at most 9 digits.")
-        return int(digits)
+    found = WHOLE.fullmatch(str(value)) if type(value) in (int, str) else None
+    if wanted is int and found:
+        if len(found[1]) > MOST_DIGITS:
+            raise ConfigError(
+                f"{name} is too large; use a whole number of at most {MOST_DIGITS} digits."
+            )
+        return int(found[0])
     if wanted is tuple:
         return _texts(value, name)
     if type(value) is not wanted:

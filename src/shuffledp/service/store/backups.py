@@ -59,8 +59,7 @@ def restore(backup: str | Path, store: str) -> None:
     lock = lock_store(str(target), 0)
     part = _part(target)
     try:
-        _copy(source, part)
-        _check_same_role(part, target)
+        _check_role(_copy(source, part), target)
         for suffix in ("-wal", "-shm"):  # the log of what is replaced must not be read into it
             Path(f"{target}{suffix}").unlink(missing_ok=True)
         os.replace(part, target)
@@ -87,8 +86,8 @@ def _part(target: Path) -> Path:
     return Path(name)
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copies a store in one step, as a consistent snapshot, and checks it."""
+def _copy(source: Path, target: Path) -> str:
+    """Copies a store in one step, as a consistent snapshot, and checks it; returns its role."""
     given = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
     made = apsw.Connection(str(target))
     try:
@@ -99,7 +98,8 @@ def _copy(source: Path, target: Path) -> None:
         made.execute("PRAGMA journal_mode=DELETE")
         if found != "ok":
             raise OSError("the copy is damaged")
-        if not _role(made):
+        role = _role(made)
+        if not role:
             raise ParameterError(
                 f"{source} is not the store of a shuffledp server, and nothing was copied; check "
                 "the path."
@@ -109,6 +109,7 @@ def _copy(source: Path, target: Path) -> None:
         given.close()
     target.chmod(PRIVATE_FILE)
     sync(target)
+    return role
 
 
 def _role(database: apsw.Connection) -> str:
@@ -119,21 +120,18 @@ def _role(database: apsw.Connection) -> str:
         return ""
 
 
-def _check_same_role(copy: Path, target: Path) -> None:
-    """Refuses a copy that would replace the store of another role."""
+def _check_role(role: str, target: Path) -> None:
+    """Refuses to replace the store of another role."""
     try:
-        roles = []
-        for path in (copy, target):
-            database = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-            try:
-                roles.append(_role(database))
-            finally:
-                database.close()
+        database = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            theirs = _role(database)
+        finally:
+            database.close()
     except apsw.Error:  # there is no store yet, or it is damaged
         return
-    ours, theirs = roles
-    if theirs not in ("", ours):
+    if theirs not in ("", role):
         raise ParameterError(
-            f"This is a backup of the {ours}'s store, and {target} is the {theirs}'s; nothing was "
+            f"This is a backup of the {role}'s store, and {target} is the {theirs}'s; nothing was "
             "replaced: name the right backup."
         )
